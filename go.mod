@@ -1,0 +1,3 @@
+module memra
+
+go 1.26
