@@ -1,0 +1,53 @@
+package sample_test
+
+import (
+	"fmt"
+
+	"memra/sample"
+)
+
+func ExampleSampler_Pick() {
+	row := []float32{0.5, 2.5, 1.0, 2.0} // logits of a vocabulary of four
+	s, err := sample.New(sample.Params{Temperature: 0.8, TopK: 3, Seed: 42})
+	if err != nil {
+		panic(err)
+	}
+	for position := range 5 {
+		token, err := s.Pick(row, position)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Print(token, " ")
+	}
+	// Output: 2 1 3 1 1
+}
+
+func ExampleLogProbs() {
+	d, err := sample.LogProbs([]float32{0.5, 2.5, 1.0, 2.0})
+	if err != nil {
+		panic(err)
+	}
+	for _, t := range d.Top(2) {
+		fmt.Printf("token %d: %.4f\n", t.Token, t.LogProb)
+	}
+	// Output:
+	// token 1: -0.6755
+	// token 3: -1.1755
+}
+
+func ExampleStopper() {
+	s, err := sample.NewStopper("<|im_end|>")
+	if err != nil {
+		panic(err)
+	}
+	for _, piece := range []string{"Hello", " <", "3 <|im", "_end|>", "more"} {
+		text, stopped := s.Feed(piece)
+		fmt.Printf("%q %v\n", text, stopped)
+	}
+	// Output:
+	// "Hello" false
+	// " " false
+	// "<3 " false
+	// "" true
+	// "" true
+}
