@@ -1,0 +1,96 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// bpe is byte-level BPE (tokenizer.ggml.model "gpt2"): a pre-tokeniser cuts the text into words, each word's bytes are
+// tokens, and neighbours merge in the order of the file's list.
+//
+// A byte without a token (files drop those that training never saw) is skipped before merging, as Hugging Face does.
+type bpe struct {
+	split   []scanner
+	byteID  [256]int32 // the token of a single byte, or None
+	pairs   pairs
+	words   map[string]int32 // word to token, where whole words come before merges; else nil
+	scratch sync.Pool        // *merger
+}
+
+// newBPE builds the encoder. text holds the bytes of each token.
+func newBPE(c *Config, pre preTokenizer, text []string) (*bpe, error) {
+	b := &bpe{split: pre.split, pairs: newPairs(len(c.Merges))}
+	b.scratch.New = func() any { return new(merger) }
+	for i := range b.byteID {
+		b.byteID[i] = None
+	}
+	ids := make(map[string]int32, len(c.Tokens)) // by escaped text
+	for id := len(c.Tokens) - 1; id >= 0; id-- { // backwards: of equal texts the first id stays
+		switch c.typeOf(id) {
+		case Control, Unknown, UserDefined:
+			continue
+		}
+		ids[c.Tokens[id]] = int32(id)
+		if len(text[id]) == 1 {
+			b.byteID[text[id][0]] = int32(id)
+		}
+	}
+	var joined []byte
+	for rank, m := range c.Merges {
+		cut := 0
+		if m != "" {
+			cut = 1 + strings.IndexByte(m[1:], ' ')
+		}
+		if cut == 0 {
+			return nil, fmt.Errorf("tokenizer: merge %d is %q, want two tokens with a space between them; convert again", rank, m)
+		}
+		l, okL := ids[m[:cut]]
+		r, okR := ids[m[cut+1:]]
+		joined = append(append(joined[:0], m[:cut]...), m[cut+1:]...)
+		id, ok := ids[string(joined)]
+		if !okL || !okR || !ok {
+			return nil, fmt.Errorf("tokenizer: merge %d is %q, but the vocabulary lacks a part or the whole; convert again", rank, m)
+		}
+		b.pairs.insert(l, r, id, uint32(rank))
+	}
+	if pre.wholeWords {
+		b.words = make(map[string]int32, len(ids))
+		for id := len(c.Tokens) - 1; id >= 0; id-- {
+			switch c.typeOf(id) {
+			case Control, Unknown, UserDefined:
+				continue
+			}
+			b.words[text[id]] = int32(id)
+		}
+	}
+	return b, nil
+}
+
+func (b *bpe) pair(_ string, l, r *symbol) (int32, uint32) {
+	s := b.pairs.slot(l.id, r.id)
+	return s.id, s.rank
+}
+
+// encode appends the tokens of a stretch of plain text.
+func (b *bpe) encode(dst []int32, text string) []int32 {
+	m := b.scratch.Get().(*merger)
+	defer b.scratch.Put(m)
+	split(text, b.split, func(word string) {
+		if id, ok := b.words[word]; ok {
+			dst = append(dst, id)
+			return
+		}
+		m.reset()
+		for i := range len(word) {
+			if id := b.byteID[word[i]]; id != None {
+				m.add(i, i+1, id)
+			}
+		}
+		m.merge(word, b)
+		for i := int32(0); i >= 0 && len(m.symbols) > 0; i = m.symbols[i].next {
+			dst = append(dst, m.symbols[i].id)
+		}
+	})
+	return dst
+}

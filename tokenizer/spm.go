@@ -1,0 +1,192 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// spm is SentencePiece's BPE (tokenizer.ggml.model "llama"): spaces become U+2581, characters are tokens, and of the
+// neighbours whose concatenation is a token, those with the highest score merge first. A character without a token
+// becomes its bytes, or the unknown token where the vocabulary has no bytes.
+type spm struct {
+	ids     map[string]int32 // escaped text to token
+	ranks   []uint32         // of each token: a higher score is a lower rank
+	longest int              // bytes of the longest token
+	byteID  [256]int32       // the token <0xXX> of each byte; all None if the vocabulary has no bytes
+	unknown int32            // used then
+	prefix  bool             // a stretch of plain text gets a space in front
+	glued   map[rune]bool    // characters after which a token can go on with a space; see words
+	scratch sync.Pool        // *merger
+}
+
+const escapedSpace = "\u2581" // ▁
+
+func newSPM(c *Config) (*spm, error) {
+	if c.Scores == nil {
+		return nil, fmt.Errorf("tokenizer: a SentencePiece vocabulary (model %q) needs scores, found none; convert again", c.Model)
+	}
+	s := &spm{
+		ids:     make(map[string]int32, len(c.Tokens)),
+		ranks:   make([]uint32, len(c.Tokens)),
+		unknown: c.UNK,
+		prefix:  choose(c.AddSpacePrefix, true),
+		glued:   map[rune]bool{},
+	}
+	s.scratch.New = func() any { return new(merger) }
+	for i := range s.byteID {
+		s.byteID[i] = None
+	}
+	count := 0
+	for id := len(c.Tokens) - 1; id >= 0; id-- { // backwards: of equal texts the first id stays
+		text := c.Tokens[id]
+		switch c.typeOf(id) {
+		case Control, Unknown:
+			continue
+		case Byte:
+			b, err := parseByte(text)
+			if err != nil {
+				return nil, fmt.Errorf("tokenizer: token %d: %w", id, err)
+			}
+			if s.byteID[b] == None {
+				count++
+			}
+			s.byteID[b] = int32(id)
+			continue
+		}
+		s.ids[text] = int32(id)
+		s.ranks[id] = rankOf(c.Scores[id])
+		s.longest = max(s.longest, len(text))
+		s.glue(text)
+	}
+	if count != 0 && count != 256 {
+		return nil, fmt.Errorf("tokenizer: the vocabulary has tokens for %d bytes, want all 256 or none; convert again", count)
+	}
+	if count == 0 && s.unknown == None {
+		return nil, fmt.Errorf("tokenizer: the vocabulary has neither byte tokens nor an unknown token, so some text has no tokens; convert again")
+	}
+	return s, nil
+}
+
+// rankOf maps a score to a rank such that a higher score is a lower rank. No score maps to never.
+func rankOf(score float32) uint32 {
+	if score == 0 {
+		score = 0 // not -0
+	}
+	bits := math.Float32bits(score)
+	if bits>>31 == 0 {
+		bits |= 1 << 31
+	} else {
+		bits = ^bits
+	}
+	return ^bits
+}
+
+// glue notes the characters of a token that an escaped space follows.
+func (s *spm) glue(text string) {
+	for from := 1; from < len(text); {
+		i := strings.Index(text[from:], escapedSpace)
+		if i < 0 {
+			return
+		}
+		from += i
+		if r, _ := utf8.DecodeLastRuneInString(text[:from]); r != '\u2581' {
+			s.glued[r] = true
+		}
+		from += len(escapedSpace)
+	}
+}
+
+// words cuts escaped text where no token can stretch across: before a space that follows a character after which no
+// token has a space. Merging the words one by one gives what merging all of the text would.
+func (s *spm) words(text string, emit func(word string)) {
+	start := 0
+	for from := 1; from < len(text); {
+		i := strings.Index(text[from:], escapedSpace)
+		if i < 0 {
+			break
+		}
+		from += i
+		if r, _ := utf8.DecodeLastRuneInString(text[:from]); r != '\u2581' && !s.glued[r] {
+			emit(text[start:from])
+			start = from
+		}
+		from += len(escapedSpace)
+	}
+	emit(text[start:])
+}
+
+func (s *spm) pair(text string, l, r *symbol) (int32, uint32) {
+	if int(r.end-l.start) > s.longest {
+		return None, never
+	}
+	id, ok := s.ids[text[l.start:r.end]]
+	if !ok {
+		return None, never
+	}
+	return id, s.ranks[id]
+}
+
+// encode appends the tokens of a stretch of plain text.
+func (s *spm) encode(dst []int32, text string) []int32 {
+	if s.prefix {
+		text = " " + text
+	}
+	m := s.scratch.Get().(*merger)
+	defer s.scratch.Put(m)
+	unknown := false // the last token is the unknown token, which stands for a whole run
+	s.words(strings.ReplaceAll(text, " ", escapedSpace), func(word string) {
+		m.reset()
+		for i := 0; i < len(word); {
+			_, n := utf8.DecodeRuneInString(word[i:])
+			m.add(i, i+n, None)
+			i += n
+		}
+		m.merge(word, s)
+		for i := int32(0); i >= 0; i = m.symbols[i].next {
+			y := &m.symbols[i]
+			piece := word[y.start:y.end]
+			if y.id == None { // it never merged
+				if id, ok := s.ids[piece]; ok {
+					y.id = id
+				}
+			}
+			switch {
+			case y.id != None:
+				dst, unknown = append(dst, y.id), false
+			case s.byteID[0] != None:
+				for _, b := range []byte(piece) {
+					dst = append(dst, s.byteID[b])
+				}
+			case !unknown:
+				dst, unknown = append(dst, s.unknown), true
+			}
+		}
+	})
+	return dst
+}
+
+// parseByte reads the text <0xXX> of a byte token.
+func parseByte(text string) (byte, error) {
+	if len(text) == 6 && strings.HasPrefix(text, "<0x") && text[5] == '>' {
+		hi, lo := unhex(text[3]), unhex(text[4])
+		if hi >= 0 && lo >= 0 {
+			return byte(hi<<4 | lo), nil
+		}
+	}
+	return 0, fmt.Errorf("byte token is spelled %q, want <0xXX>; convert again", text)
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	}
+	return -1
+}
