@@ -1,0 +1,51 @@
+package compute
+
+import "fmt"
+
+// Batch is the rows of one step: tokens of any number of sequences, in any order. There is no prefill or decode: a row is
+// a row.
+//
+// A row sees the keys of its own sequence at positions up to its own, stored before this step or by this step's rows. So
+// rows of one sequence may come in any order, as long as no position below the last is missing.
+type Batch struct {
+	Tokens    []int32 // the token of each row
+	Positions []int32 // its absolute position in its sequence
+	Slots     []int32 // its sequence: an index into the KV tables of this step; -1: a padding row, which stores nothing
+	Logits    []int32 // the rows whose logits are wanted, in the order in which they come back
+}
+
+// Rows is the number of rows.
+func (b *Batch) Rows() int { return len(b.Tokens) }
+
+// Add appends a row; logits asks for its logits.
+func (b *Batch) Add(token int32, position, slot int, logits bool) {
+	if logits {
+		b.Logits = append(b.Logits, int32(len(b.Tokens)))
+	}
+	b.Tokens = append(b.Tokens, token)
+	b.Positions = append(b.Positions, int32(position))
+	b.Slots = append(b.Slots, int32(slot))
+}
+
+// Check reports the first row that no step over `slots` sequences and a vocabulary of `vocab` tokens can compute.
+func (b *Batch) Check(vocab, slots int) error {
+	if len(b.Positions) != len(b.Tokens) || len(b.Slots) != len(b.Tokens) {
+		return fmt.Errorf("compute: batch of %d tokens has %d positions and %d slots, want as many of each", len(b.Tokens), len(b.Positions), len(b.Slots))
+	}
+	for r, t := range b.Tokens {
+		switch {
+		case t < 0 || int(t) >= vocab:
+			return fmt.Errorf("compute: row %d: token %d, want 0 to %d", r, t, vocab-1)
+		case b.Positions[r] < 0:
+			return fmt.Errorf("compute: row %d: position %d is negative", r, b.Positions[r])
+		case b.Slots[r] < -1 || int(b.Slots[r]) >= slots:
+			return fmt.Errorf("compute: row %d: slot %d, want -1 to %d", r, b.Slots[r], slots-1)
+		}
+	}
+	for _, r := range b.Logits {
+		if r < 0 || int(r) >= len(b.Tokens) {
+			return fmt.Errorf("compute: logits of row %d asked of a batch of %d rows", r, len(b.Tokens))
+		}
+	}
+	return nil
+}

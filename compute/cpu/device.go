@@ -1,0 +1,88 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"memra/compute"
+)
+
+// Device is this machine's processor.
+type Device struct {
+	kernels *kernels
+	pool    *pool
+	scratch []attendScratch // one a thread
+	step    step
+
+	mu     sync.Mutex
+	mapped [][]byte // weights
+}
+
+// Open starts a device of so many threads; 0 means one a processor.
+func Open(threads int) (*Device, error) { return open(threads, sets[0]) }
+
+func open(threads int, k *kernels) (*Device, error) {
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	if threads < 0 || threads > 1024 {
+		return nil, fmt.Errorf("cpu: %d threads, want 1 to 1024, or 0 for one a processor", threads)
+	}
+	d := &Device{kernels: k, pool: newPool(threads), scratch: make([]attendScratch, threads)}
+	d.step.Device = d
+	return d, nil
+}
+
+// Name says what computes.
+func (d *Device) Name() string {
+	return fmt.Sprintf("cpu (%s, %d threads)", d.kernels.name, d.pool.threads)
+}
+
+// Threads is how many threads compute.
+func (d *Device) Threads() int { return d.pool.threads }
+
+// Vector keeps a copy of the values.
+func (d *Device) Vector(values []float32) compute.Vector {
+	return compute.Vector{Width: len(values), Mem: append([]float32(nil), values...)}
+}
+
+// Run computes one step. See compute.Device.
+func (d *Device) Run(forward func(compute.Ops) compute.Tensor) ([][]float32, error) {
+	d.step.begin()
+	t := forward(&d.step)
+	rows := make([][]float32, t.Rows)
+	for r := range rows {
+		rows[r] = t.Mem.(*buffer).row(r, t.Width)
+	}
+	return rows, nil
+}
+
+// Close ends the threads and frees the weights.
+func (d *Device) Close() error {
+	d.pool.close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range d.mapped {
+		if err := unmap(m); err != nil {
+			return err
+		}
+	}
+	d.mapped = nil
+	return nil
+}
+
+// memory is zeroed memory outside the collector's heap, so that weights do not make it wait to collect.
+func (d *Device) memory(n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	m, err := mapAnonymous(n)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %d bytes for a weight: %w", n, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mapped = append(d.mapped, m)
+	return m, nil
+}

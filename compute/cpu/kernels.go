@@ -1,0 +1,55 @@
+package cpu
+
+import "memra/compute"
+
+// kernels are the inner loops of one instruction set. All sets compute the same bits; the Go set says which.
+type kernels struct {
+	name string
+
+	dot         map[*layout][]tile // widest first; the last takes one row
+	quantizeRow func(p []panelBlock, r int, x []float32)
+	sumSquares  func(x []float32) float32
+	scale       func(y, x, g []float32, r float32)
+	add         func(s, x, y []float32)
+	swiglu      func(y, g, u []float32)
+	geglu       func(y, g, u []float32)
+	scores      func(s [][compute.Page]float32, q []float32, k []half)
+	softmax     func(s *[compute.Page]float32, peak *float32, sums *[16]float32) (rescale float32)
+	values      func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int)
+}
+
+// tile is a dot kernel for up to `rows` rows at once.
+type tile struct {
+	rows int
+	dot  dotFunc
+}
+
+// goKernels is plain Go: the reference, and what machines without assembly run.
+var goKernels = kernels{
+	name: "Go",
+	dot: map[*layout][]tile{
+		layoutQ8:   {{panelRows, dotQ8}},
+		layoutQ4:   {{panelRows, dotQ4}},
+		layoutQ4M:  {{panelRows, dotQ4M}},
+		layoutQ5:   {{panelRows, dotQ5}},
+		layoutQ5M:  {{panelRows, dotQ5M}},
+		layoutK4:   {{panelRows, dotK4}},
+		layoutK5:   {{panelRows, dotK5}},
+		layoutK6:   {{panelRows, dotK6}},
+		layoutF16:  {{panelRows, dotF16}},
+		layoutBF16: {{panelRows, dotBF16}},
+		layoutF32:  {{panelRows, dotF32}},
+	},
+	quantizeRow: quantizeRowGo,
+	sumSquares:  sumSquaresGo,
+	scale:       scaleGo,
+	add:         addGo,
+	swiglu:      swigluGo,
+	geglu:       gegluGo,
+	scores:      scoresGo[half],
+	softmax:     softmaxGo,
+	values:      valuesGo[half],
+}
+
+// sets are the kernels that this machine can run, best first. Assembly puts itself in front, once, at start.
+var sets = []*kernels{&goKernels}

@@ -1,0 +1,76 @@
+package cpu
+
+import (
+	"fmt"
+
+	"memra/compute"
+	"memra/quant"
+)
+
+// kvMemory is the pages of one shape. A page of a layer holds, for each KV head, its keys transposed, [HeadDim][64], then
+// its values, [64][HeadDim].
+type kvMemory struct {
+	shape compute.KVShape
+	pages int
+	half  []half // of a float16 cache
+	full  []full // of a float32 one
+}
+
+// NewKV reserves pages. Memory that no page has used yet costs nothing.
+func (d *Device) NewKV(shape compute.KVShape, pages int) (compute.KVMemory, error) {
+	if shape.HeadDim%16 != 0 {
+		return nil, fmt.Errorf("cpu: head width %d, want a multiple of 16", shape.HeadDim)
+	}
+	m := &kvMemory{shape: shape, pages: pages}
+	values := pages * m.pageLen() * shape.Layers
+	if shape.Format == compute.KVF32 {
+		m.full = make([]full, values)
+		return m, nil
+	}
+	m.half = make([]half, values)
+	return m, nil
+}
+
+func (m *kvMemory) Shape() compute.KVShape { return m.shape }
+func (m *kvMemory) Pages() int             { return m.pages }
+
+func (m *kvMemory) Close() error {
+	m.half, m.full = nil, nil
+	return nil
+}
+
+// headLen is the values of one head's keys in a page, and of its values.
+func (m *kvMemory) headLen() int { return m.shape.HeadDim * compute.Page }
+
+// pageLen is the values of one page of one layer.
+func (m *kvMemory) pageLen() int { return 2 * m.shape.Heads * m.headLen() }
+
+// at is where the keys of a head begin; its values follow.
+func (m *kvMemory) at(layer, page, head int) int {
+	return (page*m.shape.Layers+layer)*m.pageLen() + head*2*m.headLen()
+}
+
+func (m *kvMemory) Copy(dst, src int) {
+	n := m.pageLen() * m.shape.Layers
+	if m.full != nil {
+		copy(m.full[dst*n:][:n], m.full[src*n:][:n])
+		return
+	}
+	copy(m.half[dst*n:][:n], m.half[src*n:][:n])
+}
+
+// store writes one row's keys and values, [Heads*HeadDim] each, at a place within a page.
+func (m *kvMemory) store(layer, page, place int, k, v []float32) {
+	d := m.shape.HeadDim
+	for h := range m.shape.Heads {
+		at := m.at(layer, page, h)
+		for i := range d {
+			key, value := at+i*compute.Page+place, at+m.headLen()+place*d+i
+			if m.full != nil {
+				m.full[key], m.full[value] = full(k[h*d+i]), full(v[h*d+i])
+				continue
+			}
+			m.half[key], m.half[value] = half(quant.F32ToF16(k[h*d+i])), half(quant.F32ToF16(v[h*d+i]))
+		}
+	}
+}

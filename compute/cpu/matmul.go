@@ -1,0 +1,78 @@
+package cpu
+
+import "memra/compute"
+
+// MatMul quantises the rows once, whoever asks, and splits the outputs over the threads. See dot.go for the order of sums.
+func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
+	p := w.Mem.(*packed)
+	y, out := s.tensor(x.Rows, p.n)
+	in := mem(x)
+	if !p.layout.float {
+		s.quantize(in, x.Rows, x.Width)
+	}
+	groups := ceilDiv(p.n, group)
+	span := s.span(p, groups, x.Rows)
+	s.pool.run(ceilDiv(groups, span), func(_, i int) {
+		from, to := i*span, min(groups, (i+1)*span)
+		for first := 0; first < x.Rows; first += panelRows {
+			t := rowTile{k: x.Width}
+			if p.layout.float {
+				t.float = in.rows[first*x.Width:]
+			} else {
+				blocks := x.Width / blockLen
+				t.panel = in.panels[first/panelRows*blocks:][:blocks]
+			}
+			s.panel(out.rows[first*p.n:], p, &t, min(panelRows, x.Rows-first), from, to)
+		}
+	})
+	return y
+}
+
+// panel multiplies outputs [16*from, 16*to) by up to eight rows.
+func (s *step) panel(y []float32, p *packed, t *rowTile, rows, from, to int) {
+	x := t.float
+	for g := from; g < to; g++ {
+		tiles := s.kernels.dot[p.layout]
+		for r := 0; r < rows; r += t.rows {
+			for tiles[0].rows > rows-r && len(tiles) > 1 {
+				tiles = tiles[1:]
+			}
+			t.rows, t.first = min(tiles[0].rows, rows-r), r
+			if p.layout.float {
+				t.float = x[r*t.k:]
+			}
+			if (g+1)*group <= p.n {
+				tiles[0].dot(y[r*p.n+g*group:], p.n, p.group(g), t)
+				continue
+			}
+			var last [panelRows * group]float32 // the last outputs do not fill a group
+			tiles[0].dot(last[:], group, p.group(g), t)
+			for i := range t.rows {
+				copy(y[(r+i)*p.n+g*group:(r+i+1)*p.n], last[i*group:])
+			}
+		}
+	}
+}
+
+// span is how many groups of outputs make a piece of work: enough pieces to keep the threads even, few enough bytes to stay in
+// a core's cache while all rows pass.
+func (s *step) span(p *packed, groups, rows int) int {
+	const pieces, cached = 8, 128 << 10
+	span := ceilDiv(groups, pieces*s.pool.threads)
+	if rows > panelRows {
+		span = min(span, max(1, cached/p.groupBytes()))
+	}
+	return max(1, span)
+}
+
+// quantize makes the panels of a tensor's rows.
+func (s *step) quantize(b *buffer, rows, width int) {
+	if b.panels != nil {
+		return
+	}
+	blocks := width / blockLen
+	b.panels = s.at.panels.take(ceilDiv(rows, panelRows)*blocks, 1<<8)
+	s.eachRow(rows, func(r int) {
+		s.kernels.quantizeRow(b.panels[r/panelRows*blocks:][:blocks], r%panelRows, b.row(r, width))
+	})
+}

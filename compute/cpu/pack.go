@@ -1,0 +1,118 @@
+package cpu
+
+import (
+	"fmt"
+	"strings"
+
+	"memra/compute"
+	"memra/gguf"
+	"memra/quant"
+)
+
+// group is how many output rows a packed weight interleaves: the lanes of one AVX-512 register, of two AVX ones.
+const group = 16
+
+// layout is a packed form of weights: how one block of K of a group of 16 outputs lies in memory.
+//
+// Quantised layouts keep the source's integers and scales exactly, so a packed weight holds no more and no less than its
+// file. The integers of four consecutive k of 16 outputs form a vector of 64 bytes, byte 4*o+i for output o and k+i: the
+// operand of a dot product instruction. Eight vectors make a block of 32 k; nibbles put vector p in the low halves and
+// vector p+4 in the high halves of 64 bytes.
+type layout struct {
+	name    string
+	formats []gguf.Type                               // what packs into it
+	step    int                                       // values of K in a packed block
+	float   bool                                      // activations are taken as they are, not quantised
+	bytes   int                                       // of a packed block of 16 outputs
+	pack    func(dst []byte, src *sourceRows)         // one block
+	unpack  func(dst []float32, src []byte, lane int) // one block of one output
+}
+
+// packed is a weight in memory: groups of 16 outputs, each a run of blocks over K.
+type packed struct {
+	layout *layout
+	n, k   int // outputs, values of K
+	blocks int // along K
+	data   []byte
+}
+
+// groupBytes is the size of one group of outputs over all of K.
+func (p *packed) groupBytes() int { return p.blocks * p.layout.bytes }
+
+// group is the blocks of outputs 16g to 16g+15.
+func (p *packed) group(g int) []byte { return p.data[g*p.groupBytes():][:p.groupBytes()] }
+
+// row dequantises output row o, exactly as package quant does.
+func (p *packed) row(dst []float32, o int) {
+	l, blocks := p.layout, p.group(o/group)
+	for b := range p.blocks {
+		l.unpack(dst[b*l.step:(b+1)*l.step], blocks[b*l.bytes:][:l.bytes], o%group)
+	}
+}
+
+// layouts is every packed form. A new format is a new entry, or a new name in one.
+var layouts = []*layout{layoutQ8, layoutQ4, layoutQ4M, layoutQ5, layoutQ5M, layoutK4, layoutK5, layoutK6, layoutF16, layoutBF16, layoutF32}
+
+// layoutOf finds the layout of a file's format.
+func layoutOf(t gguf.Type) (*layout, error) {
+	var known []string
+	for _, l := range layouts {
+		for _, f := range l.formats {
+			if f == t {
+				return l, nil
+			}
+			known = append(known, f.String())
+		}
+	}
+	return nil, fmt.Errorf("cpu: no kernel for format %v, want one of %s; requantise the model", t, strings.Join(known, ", "))
+}
+
+// Pack makes a weight. It is safe to call side by side.
+func (d *Device) Pack(format gguf.Type, rows, width int, data []byte) (compute.Weight, error) {
+	l, err := layoutOf(format)
+	if err != nil {
+		return compute.Weight{}, err
+	}
+	f, err := quant.For(format)
+	if err != nil {
+		return compute.Weight{}, err
+	}
+	rowBytes, err := f.RowBytes(width)
+	if err != nil {
+		return compute.Weight{}, err
+	}
+	if len(data) != rows*rowBytes {
+		return compute.Weight{}, fmt.Errorf("cpu: %v weight [%d %d] has %d bytes, want %d", format, rows, width, len(data), rows*rowBytes)
+	}
+	p := &packed{layout: l, n: rows, k: width, blocks: width / l.step}
+	if p.data, err = d.memory(ceilDiv(rows, group) * p.groupBytes()); err != nil {
+		return compute.Weight{}, err
+	}
+	src := sourceRows{blockBytes: f.Bytes, rowBytes: rowBytes}
+	for g := range ceilDiv(rows, group) {
+		src.data, src.rows = data[g*group*rowBytes:], min(group, rows-g*group)
+		for b := range p.blocks {
+			src.block = b
+			l.pack(p.group(g)[b*l.bytes:][:l.bytes], &src)
+		}
+	}
+	return compute.Weight{Rows: rows, Width: width, Format: format.String(), Bytes: len(p.data), Mem: p}, nil
+}
+
+// sourceRows is the group of file rows that a layout packs a block of. Lanes beyond rows do not exist: they pack as zeros.
+type sourceRows struct {
+	data                       []byte
+	rows, rowBytes, blockBytes int
+	block                      int
+}
+
+// at is the bytes of the current block of lane o, nil for a lane that does not exist.
+func (s *sourceRows) at(o int) []byte {
+	if o >= s.rows {
+		return nil
+	}
+	row := s.data[o*s.rowBytes:][:s.rowBytes]
+	return row[s.block*s.blockBytes:][:s.blockBytes]
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,179 @@
+package cpu
+
+import "memra/compute"
+
+// step is the operations of one step. Tensors of layers i and i+1 lie in different arenas, so a layer's tensors live until
+// the next layer ends.
+type step struct {
+	*Device
+	arenas [3]memory // of what comes before the layers, of even and of odd layers
+	at     *memory
+	turns  map[*compute.Rope]turns
+}
+
+// memory is where tensors lie.
+type memory struct {
+	rows   arena[float32]
+	panels arena[panelBlock]
+}
+
+func (m *memory) reset() {
+	m.rows.reset()
+	m.panels.reset()
+}
+
+// turns are the cosines and sines of a step's rows.
+type turns struct{ cos, sin []float32 }
+
+// buffer is the memory of a tensor: its rows, and the same quantised once a matmul has asked for it.
+type buffer struct {
+	rows   []float32
+	panels []panelBlock
+}
+
+// row is row r of a tensor of the given width.
+func (b *buffer) row(r, width int) []float32 { return b.rows[r*width:][:width:width] }
+
+func (s *step) begin() {
+	for i := range s.arenas {
+		s.arenas[i].reset()
+	}
+	s.at = &s.arenas[0]
+	s.turns = map[*compute.Rope]turns{}
+}
+
+// Layer moves on to the other arena, and ends what it held: the tensors of the layer before the last.
+func (s *step) Layer(i int) {
+	s.at = &s.arenas[1+i%2]
+	s.at.reset()
+}
+
+func (s *step) tensor(rows, width int) (compute.Tensor, *buffer) {
+	b := &buffer{rows: s.at.rows.take(rows*width, 1<<16)}
+	return compute.Tensor{Rows: rows, Width: width, Mem: b}, b
+}
+
+func mem(t compute.Tensor) *buffer      { return t.Mem.(*buffer) }
+func values(v compute.Vector) []float32 { return v.Mem.([]float32) }
+
+// eachRow runs work for rows [0, rows), some rows a piece.
+func (s *step) eachRow(rows int, work func(r int)) {
+	const perPiece = 4
+	s.pool.run(ceilDiv(rows, perPiece), func(_, i int) {
+		for r := i * perPiece; r < min(rows, (i+1)*perPiece); r++ {
+			work(r)
+		}
+	})
+}
+
+// Embed: x = scale * w, one rounding.
+func (s *step) Embed(b *compute.Batch, w compute.Weight, scale float32) compute.Tensor {
+	x, m := s.tensor(b.Rows(), w.Width)
+	s.eachRow(b.Rows(), func(r int) {
+		row := m.row(r, w.Width)
+		w.Mem.(*packed).row(row, int(b.Tokens[r]))
+		if scale != 1 {
+			for i := range row {
+				row[i] *= scale
+			}
+		}
+	})
+	return x
+}
+
+// AddNorm: the sum rounds once; the norm is sumSquares, normScale, scale.
+func (s *step) AddNorm(x, y compute.Tensor, g compute.Vector, eps float32) (sum, n compute.Tensor) {
+	sum = x
+	if !y.IsZero() {
+		sum, _ = s.tensor(x.Rows, x.Width)
+	}
+	n, nm := s.tensor(x.Rows, x.Width)
+	s.eachRow(x.Rows, func(r int) {
+		row := mem(sum).row(r, x.Width)
+		if !y.IsZero() {
+			s.kernels.add(row, mem(x).row(r, x.Width), mem(y).row(r, x.Width))
+		}
+		s.norm(nm.row(r, x.Width), row, values(g), eps)
+	})
+	return sum, n
+}
+
+// Norm is AddNorm without an addition.
+func (s *step) Norm(x compute.Tensor, g compute.Vector, eps float32) compute.Tensor {
+	_, n := s.AddNorm(x, compute.Tensor{}, g, eps)
+	return n
+}
+
+// norm is the root mean square norm of one row; y may be x.
+func (s *step) norm(y, x, g []float32, eps float32) {
+	s.kernels.scale(y, x, g, normScale(s.kernels.sumSquares(x), len(x), eps))
+}
+
+// QKNormRope works in place.
+func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (compute.Tensor, compute.Tensor) {
+	var t turns
+	if o.Rope != nil {
+		t = s.turnsOf(b, o.Rope)
+	}
+	heads := func(x compute.Tensor, r int, g compute.Vector) {
+		row := mem(x).row(r, x.Width)
+		for at := 0; at < len(row); at += o.HeadDim {
+			head := row[at : at+o.HeadDim]
+			if !g.IsZero() {
+				s.norm(head, head, values(g), o.Eps)
+			}
+			if o.Rope != nil {
+				half := o.Rope.Dims / 2
+				rotate(head, o.Rope, t.cos[r*half:][:half], t.sin[r*half:][:half])
+			}
+		}
+	}
+	s.eachRow(b.Rows(), func(r int) {
+		heads(q, r, o.QNorm)
+		heads(k, r, o.KNorm)
+	})
+	return q, k
+}
+
+func (s *step) turnsOf(b *compute.Batch, r *compute.Rope) turns {
+	t, ok := s.turns[r]
+	if !ok {
+		t.cos, t.sin = r.Table(b.Positions)
+		s.turns[r] = t
+	}
+	return t
+}
+
+// AppendKV rounds to the cache's format.
+func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
+	m := kv.Memory.(*kvMemory)
+	s.eachRow(b.Rows(), func(r int) {
+		if slot := b.Slots[r]; slot >= 0 {
+			p := int(b.Positions[r])
+			m.store(kv.Layer, int(kv.Tables[slot][p/compute.Page]), p%compute.Page, mem(k).row(r, k.Width), mem(v).row(r, v.Width))
+		}
+	})
+}
+
+// SwiGLU: see swigluGo.
+func (s *step) SwiGLU(g, u compute.Tensor) compute.Tensor { return s.gate(g, u, s.kernels.swiglu) }
+
+// GeGLU: see gegluGo.
+func (s *step) GeGLU(g, u compute.Tensor) compute.Tensor { return s.gate(g, u, s.kernels.geglu) }
+
+func (s *step) gate(g, u compute.Tensor, f func(y, g, u []float32)) compute.Tensor {
+	y, m := s.tensor(g.Rows, g.Width)
+	s.eachRow(g.Rows, func(r int) {
+		f(m.row(r, g.Width), mem(g).row(r, g.Width), mem(u).row(r, g.Width))
+	})
+	return y
+}
+
+// Logits gathers the rows that ask, then multiplies.
+func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) compute.Tensor {
+	rows, m := s.tensor(len(b.Logits), x.Width)
+	for i, r := range b.Logits {
+		copy(m.row(i, x.Width), mem(x).row(int(r), x.Width))
+	}
+	return s.MatMul(rows, w)
+}

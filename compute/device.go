@@ -1,0 +1,30 @@
+package compute
+
+import (
+	"memra/gguf"
+)
+
+// Device is a backend: memory, and a step at a time.
+//
+// Its methods may be called by one goroutine at a time, but for Pack and Vector, which are safe to call side by side.
+type Device interface {
+	// Name says what computes, for people: "cpu (AVX-512 VNNI, 2 threads)".
+	Name() string
+
+	// Pack makes a weight [rows, width] from tensor data in a file's format. The data is not kept.
+	// An error names the formats that the device takes.
+	Pack(format gguf.Type, rows, width int, data []byte) (Weight, error)
+
+	// Vector makes a float32 vector. The values are not kept.
+	Vector(values []float32) Vector
+
+	// NewKV makes room for pages of a shape.
+	NewKV(shape KVShape, pages int) (KVMemory, error)
+
+	// Run computes one step: it calls forward with the device's operations and returns the rows of the tensor that
+	// forward returns, valid until the next Run. A fault of the device comes back here.
+	Run(forward func(Ops) Tensor) ([][]float32, error)
+
+	// Close frees everything the device holds.
+	Close() error
+}
