@@ -190,7 +190,12 @@ func byteSize(t Type, shape []int) (uint64, error) {
 	if values == 0 {
 		return 0, fmt.Errorf("found %s, want one of %s", t, strings.Join(knownTypes(), ", "))
 	}
-	row := 1
+	for _, n := range shape {
+		if n < 0 {
+			return 0, fmt.Errorf("shape %v has a dimension below zero", shape)
+		}
+	}
+	row := 1 // of a tensor without dimensions, which is one value
 	if len(shape) > 0 {
 		row = shape[len(shape)-1]
 	}
@@ -198,18 +203,19 @@ func byteSize(t Type, shape []int) (uint64, error) {
 		return 0, fmt.Errorf("shape %v has rows of %d values, want a multiple of %d, the block of %s", shape, row, values, t)
 	}
 	if slices.Contains(shape, 0) {
-		return 0, nil
+		return 0, nil // before the product, which could overflow on its way to zero
 	}
-	size := uint64(row/values) * uint64(bytes)
-	if hi, _ := bits.Mul64(uint64(row/values), uint64(bytes)); hi != 0 {
-		return 0, fmt.Errorf("shape %v of %s takes more than 2^64 bytes", shape, t)
-	}
-	for _, n := range shape[:max(0, len(shape)-1)] {
-		hi, lo := bits.Mul64(size, uint64(n))
-		if hi != 0 {
-			return 0, fmt.Errorf("shape %v of %s takes more than 2^64 bytes", shape, t)
+	total := uint64(1)
+	for _, n := range shape {
+		hi, lo := bits.Mul64(total, uint64(n))
+		if hi != 0 || lo > math.MaxInt {
+			return 0, fmt.Errorf("shape %v has more than %d values", shape, math.MaxInt)
 		}
-		size = lo
+		total = lo
+	}
+	hi, size := bits.Mul64(total/uint64(values), uint64(bytes))
+	if hi != 0 {
+		return 0, fmt.Errorf("shape %v of %s takes more than 2^64 bytes", shape, t)
 	}
 	return size, nil
 }

@@ -28,7 +28,7 @@ func span(src []float32) (low, high float32) {
 func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
 // inverse returns 1/d, and 0 for 0: a block of zeros gets codes of zero.
-func inverse(d float32) float32 {
+func inverse[T float32 | float64](d T) T {
 	if d == 0 {
 		return 0
 	}

@@ -45,8 +45,9 @@ func fitGroups(head []byte, q *[256]byte, src []float32, top float64) {
 				}
 			}
 		}
+		inv, low := inverse(d*float64(s[g])), float64(dmin*float64(m[g]))
 		for l, v := range x {
-			q[32*g+l] = byte(affineCode(v, d*float64(s[g]), float64(dmin*float64(m[g])), top))
+			q[32*g+l] = byte(affineCode(v, inv, low, top))
 		}
 	}
 	putScaleMins(head[4:], &s, &m)
@@ -61,11 +62,11 @@ func fitAffine(x []float32, w []float64, top float64) (scale, low float64) {
 	}
 	best := math.Inf(1)
 	for trial := -10; trial <= 10; trial++ { // spacings around the one that puts the extremes on the first and last code
-		spacing := width / (top + float64(trial)/10)
+		inv := (top + float64(trial)/10) / width
 		// Weighted sums of 1, q, q², x, qx for the normal equations of x = s*q + o.
 		var n, sq, sqq, sx, sqx float64
 		for j, v := range x {
-			q := affineCode(v, spacing, -from, top)
+			q := affineCode(v, inv, -from, top)
 			wq := float64(w[j] * q)
 			n += w[j]
 			sq += wq
@@ -92,19 +93,17 @@ func fitAffine(x []float32, w []float64, top float64) (scale, low float64) {
 	return scale, low
 }
 
-// affineCode returns the code whose scale*q - low is nearest to x.
-func affineCode(x float32, scale, low, top float64) float64 {
-	if scale == 0 {
-		return 0
-	}
-	return clamp(math.RoundToEven((float64(x)+low)/scale), 0, top)
+// affineCode returns the code whose scale*q - low is nearest to x; inv is 1/scale, or 0 where the scale is.
+func affineCode(x float32, inv, low, top float64) float64 {
+	return float64(int(clamp((float64(x)+low)*inv, 0, top) + 0.5))
 }
 
 // affineError returns the weighted squared error of the best codes.
 func affineError(x []float32, w []float64, scale, low, top float64) float64 {
 	var sum float64
+	inv := inverse(scale)
 	for j, v := range x {
-		e := float64(scale*affineCode(v, scale, low, top)) - low - float64(v)
+		e := float64(scale*affineCode(v, inv, low, top)) - low - float64(v)
 		sum += float64(w[j] * e * e)
 	}
 	return sum

@@ -30,8 +30,9 @@ func fitSigned(scales, dst []byte, q *[256]byte, src []float32) {
 			}
 		}
 		scales[g] = byte(int8(s))
+		inv := inverse(d * s)
 		for l, v := range x {
-			q[16*g+l] = byte(32 + linearCode(v, d*s))
+			q[16*g+l] = byte(32 + linearCode(v, inv))
 		}
 	}
 }
@@ -41,10 +42,10 @@ func fitLinear(x []float32, w []float64) (scale float64) {
 	end := float64(extreme(x))
 	best := math.Inf(1)
 	for trial := -9; trial <= 9; trial++ { // spacings around the one that puts the extreme on code -32
-		spacing := end / (-32 + float64(trial)/10)
+		inv := (-32 + float64(trial)/10) * inverse(end)
 		var sqq, sqx float64
 		for j, v := range x {
-			q := linearCode(v, spacing)
+			q := linearCode(v, inv)
 			sqq += float64(w[j] * q * q)
 			sqx += float64(w[j] * q * float64(v))
 		}
@@ -58,19 +59,17 @@ func fitLinear(x []float32, w []float64) (scale float64) {
 	return scale
 }
 
-// linearCode returns the code of -32 to 31 whose scale*q is nearest to x.
-func linearCode(x float32, scale float64) float64 {
-	if scale == 0 {
-		return 0
-	}
-	return clamp(math.RoundToEven(float64(x)/scale), -32, 31)
+// linearCode returns the code of -32 to 31 whose scale*q is nearest to x; inv is 1/scale, or 0 where the scale is.
+func linearCode(x float32, inv float64) float64 {
+	return float64(int(clamp(float64(float64(x)*inv)+32.5, 0.5, 63.5))) - 32
 }
 
 // linearError returns the weighted squared error of the best codes.
 func linearError(x []float32, w []float64, scale float64) float64 {
 	var sum float64
+	inv := inverse(scale)
 	for j, v := range x {
-		e := float64(scale*linearCode(v, scale)) - float64(v)
+		e := float64(scale*linearCode(v, inv)) - float64(v)
 		sum += float64(w[j] * e * e)
 	}
 	return sum
