@@ -59,8 +59,12 @@ func deepseekV3Word(s string) int {
 	if c.is(letter | mark) {
 		return n
 	}
-	if i := punctuation(s, ^(punct | sign)); i > 0 {
-		for i < len(s) && (s[i] == '\r' || s[i] == '\n') {
+	i = 0 // a space or none, then punctuation
+	if r == ' ' {
+		i = n
+	}
+	if end := runFrom(s, i, punct|sign, 0); end > i {
+		for i = end; i < len(s) && (s[i] == '\r' || s[i] == '\n'); {
 			i++
 		}
 		return i

@@ -46,6 +46,10 @@ var preTokenizers = func() map[string]func() preTokenizer {
 		"qwen2", "stablelm2", "hunyuan", "solar-open", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "grok-2")
 	name(chain(func() []scanner { return []scanner{words{digits: 1, letter: letter | mark}.scanner()} }), "qwen35")
 
+	o200k := chain(func() []scanner { return []scanner{casedWords{digits: 3, suffix: true}.scanner()} })
+	name(o200k, "gpt-4o", "llama4", "kanana2", "minimax-m2")
+	name(addBOS(wholeWords(chain(func() []scanner { return []scanner{casedWords{digits: 1}.scanner()} }))), "tekken")
+
 	name(chain(deepseekLLM), "deepseek-llm")
 	name(chain(deepseekCoder), "deepseek-coder")
 	name(chain(deepseekV3), "deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4")
