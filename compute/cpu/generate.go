@@ -1,0 +1,5 @@
+package cpu
+
+// The assembly is written in Go, by the programs below gen, a module of its own so that memra depends on no assembler.
+
+//go:generate go -C gen run ./vector -out ../vector_amd64.s -stubs ../vector_amd64.go -pkg cpu
