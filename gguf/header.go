@@ -124,9 +124,8 @@ func (m *Metadata) alignment() (int, error) {
 type info struct {
 	Tensor
 	at     int    // where the entry stands in the file
-	offset uint64 // of the data, from the start of all tensor data; start adds up to a place in the file
-	start  uint64
-	size   uint64
+	offset uint64 // of the data, from the start of all tensor data
+	size   uint64 // of the data
 }
 
 // infos reads the tensor table of n entries.
@@ -240,9 +239,9 @@ func (c *cursor) locate(t *info, i int, data, alignment uint64) {
 			"it is truncated, download it again", t.Type, t.Shape, t.size, t.offset, data, len(c.data))
 		return
 	}
-	t.start = start
 	if t.size > 0 {
-		t.Data = c.data[start : start+t.size : start+t.size]
+		t.start, t.end = int(start), int(start+t.size)
+		t.Data = c.data[t.start:t.end:t.end]
 	}
 }
 
@@ -260,9 +259,9 @@ func (c *cursor) refuseOverlap(infos []info) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(infos[a].start, infos[b].start) })
 	for k := 1; k < len(order); k++ {
 		a, b := &infos[order[k-1]], &infos[order[k]]
-		if end := a.start + a.size; end > b.start {
+		if a.end > b.start {
 			c.place = place{"tensor", order[k], b.Name}
-			c.fault(b.at, "its data starts at byte %d, inside that of tensor %d %q, which ends at byte %d", b.start, order[k-1], a.Name, end)
+			c.fault(b.at, "its data starts at byte %d, inside that of tensor %d %q, which ends at byte %d", b.start, order[k-1], a.Name, a.end)
 			return
 		}
 	}

@@ -84,10 +84,12 @@ func Encode(w io.Writer, meta *Metadata, tensors []Tensor) error {
 		offset = alignUp(offset+size, uint64(alignment))
 	}
 	out := bufio.NewWriterSize(w, 1<<16)
-	pad := make([]byte, alignment)
+	zeros := make([]byte, 4096)
 	aligned := func(b []byte) { // bufio keeps the first error for Flush
 		out.Write(b)
-		out.Write(pad[:alignUp(uint64(len(b)), uint64(alignment))-uint64(len(b))])
+		for pad := -len(b) & (alignment - 1); pad > 0; pad -= len(zeros) {
+			out.Write(zeros[:min(pad, len(zeros))])
+		}
 	}
 	aligned(head)
 	for _, t := range tensors {
