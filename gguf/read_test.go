@@ -39,7 +39,7 @@ func save(t *testing.T, name string, b []byte) string {
 	return path
 }
 
-// The values of tools/oracle/gguf.py, in its order.
+// The values of tools/oracle/containers.py, in its order.
 var oracleValues = []struct {
 	key   string
 	value any

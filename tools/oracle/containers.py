@@ -1,16 +1,13 @@
 """Writes the files that package gguf's reader is tested against, with the `gguf` package of llama.cpp's authors.
 
-    python tools/oracle/gguf.py            writes gguf/testdata/{values,big-endian,set-0000N-of-00003}.gguf
-    python tools/oracle/gguf.py FILE ...   reads files, such as ones that package gguf wrote, and prints what is in them
+    python tools/oracle/containers.py            writes gguf/testdata/{values,big-endian,set-0000N-of-00003}.gguf
+    python tools/oracle/containers.py FILE ...   reads files, such as ones that package gguf wrote, and prints what is in them
 
 Needs numpy and gguf==0.19.0.
 """
 
 import sys
 from pathlib import Path
-
-# This file has the package's name: keep its own folder off the path, or it would import itself.
-sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).resolve().parent]
 
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFEndian, GGUFReader, GGUFValueType, GGUFWriter
