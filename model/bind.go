@@ -1,0 +1,198 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"memra/compute"
+	"memra/gguf"
+	"memra/quant"
+)
+
+// A binder fills a family's struct from a source, by the tags of its fields:
+//
+//	`meta:"key" default:"expr"`      int, float32: metadata family.key; without a default it must be there
+//	`rope:"neighbours"`, `"halves"`  *compute.Rope: see rope in config.go
+//	`tensor:"name,other" shape:"A,B"` compute.Weight, compute.Vector: the first of the names that the file has
+//	`tensor:"blk" count:"Layers"`     a slice of structs: blk.0., blk.1., ...
+//
+// Shapes and defaults are products and quotients of numbers and fields read before. Tensor names get GGUF's ".weight", unless
+// they end in ".bias". A tensor that no field takes is an error as well: a model that has more than the family knows of
+// would run, and be wrong.
+type binder struct {
+	src     Source
+	family  string
+	dims    map[string]int          // integers of the configuration, by field name
+	tensors map[string]*gguf.Tensor // by name
+	taken   map[string]bool
+	wants   map[string][]want // fields to fill, by tensor
+	errs    []error
+}
+
+// want is a field that a tensor fills.
+type want struct{ field reflect.Value }
+
+func newBinder(src Source, family string) *binder {
+	b := &binder{src: src, family: family, dims: map[string]int{}, tensors: map[string]*gguf.Tensor{}, taken: map[string]bool{}, wants: map[string][]want{}}
+	tensors := src.Tensors()
+	for i := range tensors {
+		b.tensors[tensors[i].Name] = &tensors[i]
+	}
+	return b
+}
+
+func (b *binder) fail(format string, args ...any) {
+	b.errs = append(b.errs, fmt.Errorf(format, args...))
+}
+
+// bind reads the configuration and checks all tensors. Its error has a line for each thing that is wrong.
+func (b *binder) bind(family any) error {
+	v := reflect.ValueOf(family).Elem()
+	b.config(v)
+	if len(b.errs) == 0 { // shapes depend on it
+		b.structure(v, "")
+		b.unexpected()
+	}
+	if len(b.errs) > 0 {
+		return fmt.Errorf("model: %s: not a %s model that memra can run:\n%w", b.src.Name(), b.family, errors.Join(b.errs...))
+	}
+	return nil
+}
+
+// structure walks the tensor fields of a struct.
+func (b *binder) structure(v reflect.Value, prefix string) {
+	for i := range v.NumField() {
+		field, f := v.Field(i), v.Type().Field(i)
+		names, ok := f.Tag.Lookup("tensor")
+		if !ok {
+			continue
+		}
+		if field.Kind() == reflect.Slice {
+			n := b.eval(f.Tag.Get("count"))
+			field.Set(reflect.MakeSlice(field.Type(), n, n))
+			for j := range n {
+				b.structure(field.Index(j), fmt.Sprintf("%s%s.%d.", prefix, names, j))
+			}
+			continue
+		}
+		var shape []int
+		for _, dim := range strings.Split(f.Tag.Get("shape"), ",") {
+			shape = append(shape, b.eval(dim))
+		}
+		b.tensor(field, prefix, strings.Split(names, ","), shape, f.Tag.Get("shape"))
+	}
+}
+
+// tensor finds the tensor of a field and checks its shape.
+func (b *binder) tensor(field reflect.Value, prefix string, names []string, shape []int, meaning string) {
+	for _, name := range names {
+		t, ok := b.tensors[tensorName(prefix, name)]
+		if !ok {
+			continue
+		}
+		b.taken[t.Name] = true
+		if !slices.Equal(t.Shape, shape) {
+			b.fail("tensor %s: shape %v, want %v (%s)", t.Name, t.Shape, shape, meaning)
+			return
+		}
+		b.wants[t.Name] = append(b.wants[t.Name], want{field})
+		return
+	}
+	b.fail("tensor %s: missing, want shape %v (%s)", tensorName(prefix, strings.Join(names, " or ")), shape, meaning)
+}
+
+func tensorName(prefix, name string) string {
+	if strings.HasSuffix(name, ".bias") {
+		return prefix + name
+	}
+	return prefix + name + ".weight"
+}
+
+// unexpected complains of tensors that the family does not know.
+func (b *binder) unexpected() {
+	var names []string
+	for _, t := range b.src.Tensors() {
+		if !b.taken[t.Name] {
+			names = append(names, t.Name)
+		}
+	}
+	if n := len(names); n > 0 {
+		b.fail("%d of %d tensors are not known to the family, such as %s", n, len(b.src.Tensors()), strings.Join(names[:min(n, 4)], ", "))
+	}
+}
+
+// pack brings the tensors to the device, side by side, and fills the fields. It returns the bytes that the matmuls of a token
+// read: every weight once, but for an embedding that is only looked up.
+func (b *binder) pack(d compute.Device) (bytes int, err error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	jobs := make(chan string)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for name := range jobs {
+				read, err := b.packTensor(d, b.tensors[name], b.wants[name])
+				mu.Lock()
+				bytes += read
+				if err != nil {
+					b.fail("tensor %s: %w", name, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, t := range b.src.Tensors() {
+		if len(b.wants[t.Name]) > 0 {
+			jobs <- t.Name
+		}
+	}
+	close(jobs)
+	wg.Wait()
+	if len(b.errs) > 0 {
+		return 0, fmt.Errorf("model: %s: %w", b.src.Name(), errors.Join(b.errs...))
+	}
+	return bytes, nil
+}
+
+func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (bytes int, err error) {
+	switch wants[0].field.Interface().(type) {
+	case compute.Weight:
+		w, err := d.Pack(t.Type, t.Shape[0], t.Shape[1], t.Data)
+		if err != nil {
+			return 0, err
+		}
+		for _, want := range wants {
+			want.field.Set(reflect.ValueOf(w))
+		}
+		t.Release()
+		if t.Name == "token_embd.weight" && len(wants) == 1 {
+			return 0, nil
+		}
+		return w.Bytes, nil
+	case compute.Vector:
+		values, err := floats(t)
+		if err != nil {
+			return 0, err
+		}
+		for _, want := range wants {
+			want.field.Set(reflect.ValueOf(d.Vector(values)))
+		}
+		return 4 * len(values), nil
+	}
+	return 0, fmt.Errorf("field of type %T, want compute.Weight or compute.Vector", wants[0].field.Interface())
+}
+
+// floats dequantises a small tensor.
+func floats(t *gguf.Tensor) ([]float32, error) {
+	f, err := quant.For(t.Type)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float32, t.Values())
+	f.Dequantize(values, t.Data)
+	return values, nil
+}

@@ -1,0 +1,160 @@
+package model
+
+import (
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"memra/compute"
+	"memra/gguf"
+)
+
+// config fills the configuration: the fields with a meta or rope tag, of embedded structs as well, in order.
+func (b *binder) config(v reflect.Value) {
+	for i := range v.NumField() {
+		field, f := v.Field(i), v.Type().Field(i)
+		if f.Anonymous {
+			b.config(field)
+		} else if key, ok := f.Tag.Lookup("meta"); ok {
+			fallback, optional := f.Tag.Lookup("default")
+			b.meta(field, f.Name, key, fallback, optional)
+		} else if kind, ok := f.Tag.Lookup("rope"); ok {
+			if r := b.rope(kind); r != nil {
+				field.Set(reflect.ValueOf(r))
+			}
+		}
+	}
+}
+
+// meta fills one field.
+func (b *binder) meta(field reflect.Value, name, key, fallback string, optional bool) {
+	m, key := b.src.Metadata(), b.family+"."+key
+	switch field.Kind() {
+	case reflect.Int:
+		n, err := m.Int(key)
+		if errors.Is(err, gguf.ErrNoKey) && optional {
+			n, err = b.eval(fallback), nil
+		}
+		if err != nil {
+			b.fail("%w", err)
+			return
+		}
+		if n <= 0 || n > maxDim {
+			b.fail("metadata %s: %d, want 1 to %d", key, n, maxDim)
+			return
+		}
+		b.dims[name] = n
+		field.SetInt(int64(n))
+	case reflect.Float32:
+		x, err := m.Float(key)
+		if err != nil {
+			b.fail("%w", err)
+			return
+		}
+		field.SetFloat(x)
+	default:
+		panic("model: a field with a meta tag is neither int nor float32: " + name)
+	}
+}
+
+// maxDim bounds every integer of a configuration, so that products of three of them do not overflow.
+const maxDim = 1 << 20
+
+// eval computes a product or quotient of numbers, fields, and rows(tensor), from left to right. A division by zero, or a
+// name that could not be read (which has been reported), gives 0.
+func (b *binder) eval(expr string) int {
+	value, op := 1, byte('*')
+	for expr != "" {
+		end := strings.IndexAny(expr, "*/")
+		term, rest := expr, ""
+		next := byte('*')
+		if end >= 0 {
+			term, next, rest = expr[:end], expr[end], expr[end+1:]
+		}
+		n := b.term(term)
+		switch {
+		case op == '*':
+			value *= n
+		case n == 0:
+			return 0
+		default:
+			value /= n
+		}
+		op, expr = next, rest
+	}
+	return value
+}
+
+func (b *binder) term(s string) int {
+	if n, err := strconv.Atoi(s); err == nil {
+		return n
+	}
+	if name, ok := strings.CutPrefix(s, "rows("); ok {
+		if t, ok := b.tensors[tensorName("", strings.TrimSuffix(name, ")"))]; ok && len(t.Shape) > 0 {
+			return t.Shape[0]
+		}
+		return 0
+	}
+	return b.dims[s]
+}
+
+// rope reads a rotary embedding: "neighbours" or "halves" says how GGUF files of the family pair a head's values;
+// ",windowed" is the one of windowed layers, with a base of its own (rope.freq_base_swa, 10000) and no scaling.
+func (b *binder) rope(kind string) *compute.Rope {
+	pairing, windowed := strings.CutSuffix(kind, ",windowed")
+	p := compute.RopeParams{Neighbour: pairing == "neighbours"}
+	if windowed {
+		p.Base = b.float("rope.freq_base_swa", 10000)
+	} else {
+		p.Base = b.float("rope.freq_base", 10000)
+		p.Scaling = compute.RopeScaling{
+			Type:       b.text("rope.scaling.type"),
+			Factor:     b.float("rope.scaling.factor", 1),
+			Original:   int(b.float("rope.scaling.original_context_length", b.float("context_length", 0))),
+			AttnFactor: b.float("rope.scaling.attn_factor", 1),
+			BetaFast:   b.float("rope.scaling.yarn_beta_fast", 32),
+			BetaSlow:   b.float("rope.scaling.yarn_beta_slow", 1),
+		}
+		if t, ok := b.tensors["rope_freqs.weight"]; ok {
+			b.taken[t.Name] = true
+			var err error
+			if p.Divisors, err = floats(t); err != nil {
+				b.fail("tensor rope_freqs.weight: %w", err)
+				return nil
+			}
+		}
+	}
+	p.Dims = int(b.float("rope.dimension_count", float64(b.dims["HeadDim"])))
+	r, err := compute.NewRope(p)
+	if err != nil {
+		b.fail("%w", err)
+		return nil
+	}
+	if p.Dims > b.dims["HeadDim"] {
+		b.fail("metadata %s.rope.dimension_count: %d, want at most the head's width %d", b.family, p.Dims, b.dims["HeadDim"])
+		return nil
+	}
+	return r
+}
+
+// float is optional metadata.
+func (b *binder) float(key string, fallback float64) float64 {
+	x, err := b.src.Metadata().Float(b.family + "." + key)
+	if errors.Is(err, gguf.ErrNoKey) {
+		return fallback
+	}
+	if err != nil {
+		b.fail("%w", err)
+	}
+	return x
+}
+
+// text is optional metadata, "" by default.
+func (b *binder) text(key string) string {
+	s, err := b.src.Metadata().String(b.family + "." + key)
+	if err != nil && !errors.Is(err, gguf.ErrNoKey) {
+		b.fail("%w", err)
+	}
+	return s
+}

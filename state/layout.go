@@ -1,0 +1,81 @@
+package state
+
+import "memra/compute"
+
+// Layer is what one layer of a model stores per position.
+type Layer struct {
+	Heads, HeadDim int // of keys, and of values
+	Window         int // positions that a row sees; 0: all
+}
+
+// Layout is the layers of a model, in order.
+type Layout []Layer
+
+// KV is the layout of a model whose layers are all alike and see everything.
+func KV(layers, heads, headDim int) Layout {
+	l := make(Layout, layers)
+	for i := range l {
+		l[i] = Layer{Heads: heads, HeadDim: headDim}
+	}
+	return l
+}
+
+// Config is the size of a pool.
+type Config struct {
+	Format    compute.KVFormat
+	Positions int // tokens that all sequences together can hold
+	Sequences int // how many at once; each may leave a page part empty
+	Step      int // the most rows of a sequence in one step: a windowed layer keeps them beside its window
+}
+
+// kind is the layers that share a page table.
+type kind struct {
+	layer  Layer
+	layers int
+}
+
+// kinds groups the layers, and says for each layer its kind and its place in it.
+func (l Layout) kinds() (kinds []kind, of, place []int) {
+	index := map[Layer]int{}
+	for _, layer := range l {
+		k, ok := index[layer]
+		if !ok {
+			k = len(kinds)
+			index[layer] = k
+			kinds = append(kinds, kind{layer: layer})
+		}
+		of, place = append(of, k), append(place, kinds[k].layers)
+		kinds[k].layers++
+	}
+	return kinds, of, place
+}
+
+// shape is the kind's pages as the device stores them.
+func (k kind) shape(f compute.KVFormat) compute.KVShape {
+	return compute.KVShape{Layers: k.layers, Heads: k.layer.Heads, HeadDim: k.layer.HeadDim, Format: f}
+}
+
+// pages is how many pages of the kind a pool needs: enough for every position, but for windowed layers no more than each
+// sequence's window and step can touch at once.
+func (k kind) pages(c Config) int {
+	all := ceilDiv(c.Positions, compute.Page) + c.Sequences
+	if k.layer.Window == 0 {
+		return all
+	}
+	return min(all, c.Sequences*k.windowPages(c.Step))
+}
+
+// windowPages is the most pages of the kind that one sequence holds: those of a window and a step, at any alignment.
+func (k kind) windowPages(step int) int { return ceilDiv(k.layer.Window-1+step, compute.Page) + 1 }
+
+// Bytes is exactly what a pool of that size takes on its device.
+func (l Layout) Bytes(c Config) int {
+	kinds, _, _ := l.kinds()
+	n := 0
+	for _, k := range kinds {
+		n += k.pages(c) * k.shape(c.Format).PageBytes()
+	}
+	return n
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

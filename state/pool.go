@@ -1,0 +1,104 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"memra/compute"
+)
+
+// Pool is the pages of a model's sequences on one device. It is not safe for concurrent use; its engine owns it.
+type Pool struct {
+	config    Config
+	kinds     []kind
+	of, place []int // of each layer: its kind, and which of the kind's layers it is
+	memory    []compute.KVMemory
+	refs      [][]int32 // of each kind and page: how many sequences hold it
+	free      [][]int32 // of each kind: pages that nobody holds
+}
+
+// NewPool reserves the pages.
+func NewPool(d compute.Device, l Layout, c Config) (*Pool, error) {
+	if c.Positions <= 0 || c.Sequences <= 0 || c.Step <= 0 {
+		return nil, fmt.Errorf("state: pool of %d positions, %d sequences and steps of %d, want all positive", c.Positions, c.Sequences, c.Step)
+	}
+	p := &Pool{config: c}
+	p.kinds, p.of, p.place = l.kinds()
+	for _, k := range p.kinds {
+		n := k.pages(c)
+		m, err := d.NewKV(k.shape(c.Format), n)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("state: %d pages of %d bytes: %w", n, k.shape(c.Format).PageBytes(), err), p.Close())
+		}
+		free := make([]int32, n)
+		for i := range free {
+			free[i] = int32(n - 1 - i) // page 0 goes first
+		}
+		p.memory, p.free, p.refs = append(p.memory, m), append(p.free, free), append(p.refs, make([]int32, n))
+	}
+	return p, nil
+}
+
+// Close frees the pages. Sequences are no longer usable.
+func (p *Pool) Close() error {
+	var err error
+	for _, m := range p.memory {
+		err = errors.Join(err, m.Close())
+	}
+	return err
+}
+
+// Bytes is what the pool takes; Used is what the pages of living sequences take of it.
+func (p *Pool) Bytes() int { return p.bytes(func(k int) int { return len(p.refs[k]) }) }
+
+// Used is the bytes of the pages that sequences hold. A shared page counts once.
+func (p *Pool) Used() int {
+	return p.bytes(func(k int) int { return len(p.refs[k]) - len(p.free[k]) })
+}
+
+func (p *Pool) bytes(pages func(kind int) int) int {
+	n := 0
+	for k := range p.kinds {
+		n += pages(k) * p.kinds[k].shape(p.config.Format).PageBytes()
+	}
+	return n
+}
+
+// take gives out a free page of a kind; the caller has made sure that there is one.
+func (p *Pool) take(kind int) int32 {
+	last := len(p.free[kind]) - 1
+	page := p.free[kind][last]
+	p.free[kind] = p.free[kind][:last]
+	p.refs[kind][page] = 1
+	return page
+}
+
+// drop gives back one hold on a page.
+func (p *Pool) drop(kind int, page int32) {
+	if p.refs[kind][page]--; p.refs[kind][page] == 0 {
+		p.free[kind] = append(p.free[kind], page)
+	}
+}
+
+// View is what the operations of a step see of the sequences: slot i is the i-th.
+type View struct {
+	pool   *Pool
+	tables [][][]int32 // of each kind and slot
+}
+
+// View shows sequences to a step.
+func (p *Pool) View(sequences ...*Sequence) *View {
+	v := &View{pool: p, tables: make([][][]int32, len(p.kinds))}
+	for k := range p.kinds {
+		for _, s := range sequences {
+			v.tables[k] = append(v.tables[k], s.tables[k])
+		}
+	}
+	return v
+}
+
+// KV is the cache of one layer.
+func (v *View) KV(layer int) compute.KV {
+	k := v.pool.of[layer]
+	return compute.KV{Memory: v.pool.memory[k], Layer: v.pool.place[layer], Tables: v.tables[k]}
+}
