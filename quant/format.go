@@ -2,6 +2,7 @@ package quant
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -79,13 +80,8 @@ func (f *Format) RowBytes(n int) (int, error) {
 
 // supported lists the formats' names in the order of their ids.
 func supported() string {
-	var ids []gguf.Type
-	for t := range formats {
-		ids = append(ids, t)
-	}
-	slices.Sort(ids)
 	var names []string
-	for _, t := range ids {
+	for _, t := range slices.Sorted(maps.Keys(formats)) {
 		names = append(names, t.String())
 	}
 	return strings.Join(names, ", ")

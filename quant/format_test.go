@@ -217,10 +217,18 @@ func TestZerosComeBackAsZeros(t *testing.T) {
 	}
 }
 
-// eachBlock sends the oracle's inputs through a round trip and hands out each block's values before and after.
+// eachBlock sends the oracle's inputs, and random blocks of many sizes and offsets, through a round trip and hands out each
+// block's values before and after.
 func eachBlock(t *testing.T, f *Format, check func(x, y []float32)) {
 	t.Helper()
 	x := floats(read(t, "inputs.values"))
+	rng := rand.New(rand.NewPCG(7, uint64(f.Type)))
+	for range 64 {
+		size, offset := math.Exp(rng.NormFloat64()*2), rng.NormFloat64()
+		for range 256 {
+			x = append(x, float32((rng.NormFloat64()+offset)*size))
+		}
+	}
 	b, y := make([]byte, len(x)/f.Block*f.Bytes), make([]float32, len(x))
 	f.Quantize(b, x)
 	f.Dequantize(y, b)

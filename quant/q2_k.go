@@ -14,9 +14,11 @@ func init() { register(gguf.Q2_K, decodeQ2_K, nil) }
 
 func decodeQ2_K(dst []float32, src []byte) {
 	sm, qs, d, dmin := src[:16], src[16:80], half(src[80:]), half(src[82:])
-	for j := range dst {
-		h, r, l, g := j/128, j%128/32, j%32, j/16
+	for g := range 16 {
+		h, r, l := g/8, g%8/2, g%2*16
 		scale, low := d*float32(sm[g]&15), float32(dmin*float32(sm[g]>>4))
-		dst[j] = float32(scale*float32(qs[32*h+l]>>(2*r)&3)) - low
+		for i, b := range qs[32*h+l:][:16] {
+			dst[16*g+i] = float32(scale*float32(b>>(2*r)&3)) - low
+		}
 	}
 }

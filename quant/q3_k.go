@@ -14,11 +14,14 @@ func init() { register(gguf.Q3_K, decodeQ3_K, nil) }
 
 func decodeQ3_K(dst []float32, src []byte) {
 	up, qs, s, d := src[:32], src[32:96], src[96:108], half(src[108:])
-	for j := range dst {
-		h, r, l := j/128, j%128/32, j%32
-		q := qs[32*h+l]>>(2*r)&3 | up[l]>>(4*h+r)&1<<2
-		scale := d * float32(int(sixBits(s, j/16))-32)
-		dst[j] = scale * float32(int(q)-4)
+	for g := range 16 {
+		h, r, l := g/8, g%8/2, g%2*16
+		scale := d * float32(int(sixBits(s, g))-32)
+		qs, up := qs[32*h+l:][:16], up[l:][:16]
+		for i := range 16 {
+			q := qs[i]>>(2*r)&3 | up[i]>>(4*h+r)&1<<2
+			dst[16*g+i] = scale * float32(int(q)-4)
+		}
 	}
 }
 

@@ -14,11 +14,14 @@ func init() { register(gguf.Q6_K, decodeQ6_K, encodeQ6_K) }
 
 func decodeQ6_K(dst []float32, src []byte) {
 	low, up, s, d := src[:128], src[128:192], src[192:208], half(src[208:])
-	for j := range dst {
-		h, r, l := j/128, j%128/32, j%32
-		q := low[64*h+32*(r%2)+l]>>(4*(r/2))&15 | up[32*h+l]>>(2*r)&3<<4
-		scale := d * float32(int8(s[j/16]))
-		dst[j] = scale * float32(int(q)-32)
+	for g := range 16 {
+		h, r, l := g/8, g%8/2, g%2*16
+		scale := d * float32(int8(s[g]))
+		low, up := low[64*h+32*(r%2)+l:][:16], up[32*h+l:][:16]
+		for i := range 16 {
+			q := low[i]>>(4*(r/2))&15 | up[i]>>(2*r)&3<<4
+			dst[16*g+i] = scale * float32(int(q)-32)
+		}
 	}
 }
 
