@@ -10,6 +10,9 @@ import (
 // maxNesting bounds arrays of arrays: no known writer nests at all.
 const maxNesting = 4
 
+// maxShown bounds a name in a message: a broken length field can make one of gigabytes.
+const maxShown = 100
+
 // cursor reads a header's fields one after the other and never past the end. The first fault is kept in err; after it
 // every read yields zero, so a caller may read several fields and look at err once.
 type cursor struct {
@@ -34,7 +37,11 @@ func (p place) String() string {
 	case p.name == "":
 		return fmt.Sprintf("%s %d", p.kind, p.index)
 	}
-	return fmt.Sprintf("%s %d %q", p.kind, p.index, p.name)
+	name := p.name
+	if len(name) > maxShown {
+		name = name[:maxShown] + "..."
+	}
+	return fmt.Sprintf("%s %d %q", p.kind, p.index, name)
 }
 
 // fault records what is wrong at byte at, unless something already is.

@@ -74,6 +74,7 @@ func TestEachFaultHasItsOwnErrorWithThePlace(t *testing.T) {
 		{"a bool of 2 in an array", oneKey(u32(9), u32(7), u64(2), []byte{1, 2}), []string{`key 0 "some.key"`, "byte 57", "the byte 2"}},
 		{"arrays nested too deep", oneKey(u32(9), nested(maxNesting)), []string{`key 0 "some.key"`, "nested more than 4 deep"}},
 		{"a key twice", raw(u32(3), u64(0), u64(2), str("k"), u32(0), []byte{1}, str("k"), u32(0), []byte{1}), []string{`key 1 "k"`, "byte 38", "twice"}},
+		{"a long name and no value", raw(u32(3), u64(0), u64(1), str(strings.Repeat("k", 200)), u32(99)), []string{strings.Repeat("k", 100) + `..."`, "value type 99"}},
 		{"an alignment of 0", aligned(append(u32(4), u32(0)...)), []string{alignmentKey, "found 0", "power of two"}},
 		{"an alignment of 24", aligned(append(u32(4), u32(24)...)), []string{alignmentKey, "found 24", "power of two"}},
 		{"an alignment of -8", aligned(append(u32(5), u32(math.MaxUint32-7)...)), []string{alignmentKey, "found -8", "power of two"}},
