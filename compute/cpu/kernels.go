@@ -13,6 +13,8 @@ type kernels struct {
 	add         func(s, x, y []float32)
 	swiglu      func(y, g, u []float32)
 	geglu       func(y, g, u []float32)
+	halve       func(dst []half, src []float32) // converts
+	spread      func(dst []half, src []float32) // the same, value i to dst[i*compute.Page]
 	scores      func(s [][compute.Page]float32, q []float32, k []half)
 	softmax     func(s *[compute.Page]float32, peak *float32, sums *[16]float32) (rescale float32)
 	values      func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int)
@@ -46,6 +48,8 @@ var goKernels = kernels{
 	add:         addGo,
 	swiglu:      swigluGo,
 	geglu:       gegluGo,
+	halve:       halveGo,
+	spread:      spreadGo,
 	scores:      scoresGo[half],
 	softmax:     softmaxGo,
 	values:      valuesGo[half],

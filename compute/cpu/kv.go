@@ -60,17 +60,35 @@ func (m *kvMemory) Copy(dst, src int) {
 }
 
 // store writes one row's keys and values, [Heads*HeadDim] each, at a place within a page.
-func (m *kvMemory) store(layer, page, place int, k, v []float32) {
+func (m *kvMemory) store(kernels *kernels, layer, page, place int, k, v []float32) {
 	d := m.shape.HeadDim
 	for h := range m.shape.Heads {
-		at := m.at(layer, page, h)
-		for i := range d {
-			key, value := at+i*compute.Page+place, at+m.headLen()+place*d+i
-			if m.full != nil {
-				m.full[key], m.full[value] = full(k[h*d+i]), full(v[h*d+i])
-				continue
-			}
-			m.half[key], m.half[value] = half(quant.F32ToF16(k[h*d+i])), half(quant.F32ToF16(v[h*d+i]))
+		keys := m.at(layer, page, h)
+		values := keys + m.headLen() + place*d
+		if m.full == nil {
+			kernels.spread(m.half[keys+place:], k[h*d:][:d])
+			kernels.halve(m.half[values:], v[h*d:][:d])
+			continue
 		}
+		for i, x := range k[h*d:][:d] {
+			m.full[keys+i*compute.Page+place] = full(x)
+		}
+		for i, x := range v[h*d:][:d] {
+			m.full[values+i] = full(x)
+		}
+	}
+}
+
+// halveGo rounds values to halves.
+func halveGo(dst []half, src []float32) {
+	for i, x := range src {
+		dst[i] = half(quant.F32ToF16(x))
+	}
+}
+
+// spreadGo rounds values to halves, value i to a key's place in row i of a page's transposed keys.
+func spreadGo(dst []half, src []float32) {
+	for i, x := range src {
+		dst[i*compute.Page] = half(quant.F32ToF16(x))
 	}
 }

@@ -150,7 +150,7 @@ func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 	s.eachRow(b.Rows(), func(r int) {
 		if slot := b.Slots[r]; slot >= 0 {
 			p := int(b.Positions[r])
-			m.store(kv.Layer, int(kv.Tables[slot][p/compute.Page]), p%compute.Page, mem(k).row(r, k.Width), mem(v).row(r, v.Width))
+			m.store(s.kernels, kv.Layer, int(kv.Tables[slot][p/compute.Page]), p%compute.Page, mem(k).row(r, k.Width), mem(v).row(r, v.Width))
 		}
 	})
 }

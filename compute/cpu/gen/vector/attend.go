@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+const page = 64 // compute.Page
+
+// scores multiplies n query vectors by the 64 keys of a page: lanes are keys, which are converted once for all n.
+//
+//	       64 keys ->
+//	d    k[d][0..15]  ..  k[d][48..63]      x q[h][d], added to s[h][0..63], which stay in registers
+func (s isa) scores(n int) {
+	TEXT(fmt.Sprintf("scores%d%s", n, s.name), NOSPLIT, "func(s, q *float32, k *uint16, dim int)")
+	out, q, k, dim := load("s"), load("q"), load("k"), load("dim")
+	width := min(page, s.width/n)
+	rows := strideOf(dim, 2, n)
+	key, product := s.vecs(width/s.lanes), s.vec()
+	sums := s.vecs(n * len(key))
+	for from := 0; from < page; from += width {
+		at0, keys, left := GP64(), GP64(), GP64()
+		MOVQ(q, at0)
+		LEAQ(at(k, 2*from), keys)
+		MOVQ(dim, left)
+		for _, sum := range sums {
+			s.zero(sum)
+		}
+		label := fmt.Sprintf("keys%d", from)
+		Label(label)
+		for i := range key {
+			VCVTPH2PS(at(keys, 2*i*s.lanes), key[i])
+		}
+		for h := range n {
+			query := s.vec()
+			VBROADCASTSS(rows.row(at0, h, 0), query)
+			for i := range key {
+				VMULPS(key[i], query, product)
+				VADDPS(product, sums[h*len(key)+i], sums[h*len(key)+i])
+			}
+		}
+		ADDQ(Imm(4), at0)
+		ADDQ(U32(2*page), keys)
+		DECQ(left)
+		JNZ(LabelRef(label))
+		for h := range n {
+			for i := range key {
+				VMOVUPS(sums[h*len(key)+i], at(out, 4*(h*page+from+i*s.lanes)))
+			}
+		}
+	}
+	end()
+}
+
+// values adds the values of `keys` keys, times their probabilities, to n outputs: lanes are values of the head. Outputs stay in
+// registers over all keys, as many values at a time as fit, then sixteen at a time.
+func (s isa) values(n int) {
+	TEXT(fmt.Sprintf("values%d%s", n, s.name), NOSPLIT, "func(o, p, rescale *float32, v *uint16, dim, keys int)")
+	o, p, rescale, v, dim, keys := load("o"), load("p"), load("rescale"), load("v"), load("dim"), load("keys")
+	rows := strideOf(dim, 2, n)
+	step, left := GP64(), GP64() // from a key's values to the next key's; values of the head to go
+	MOVQ(dim, step)
+	ADDQ(step, step)
+	MOVQ(dim, left)
+	for _, width := range []int{min(page, s.width/n), 16} {
+		loop, done := fmt.Sprintf("width%d", width), fmt.Sprintf("done%d", width)
+		Label(loop)
+		CMPQ(left, Imm(uint64(width)))
+		JL(LabelRef(done))
+		value, product := s.vecs(width/s.lanes), s.vec()
+		sums := s.vecs(n * len(value))
+		for h := range n {
+			factor := s.vec()
+			VBROADCASTSS(at(rescale, 4*h), factor)
+			for i := range value {
+				VMULPS(rows.row(o, h, i*s.bytes()), factor, sums[h*len(value)+i])
+			}
+		}
+		atKey, atP, count := GP64(), GP64(), GP64()
+		MOVQ(v, atKey)
+		MOVQ(p, atP)
+		MOVQ(keys, count)
+		inner := fmt.Sprintf("keys%d", width)
+		Label(inner)
+		for i := range value {
+			VCVTPH2PS(at(atKey, 2*i*s.lanes), value[i])
+		}
+		for h := range n {
+			weight := s.vec()
+			VBROADCASTSS(at(atP, 4*h*page), weight)
+			for i := range value {
+				VMULPS(value[i], weight, product)
+				VADDPS(product, sums[h*len(value)+i], sums[h*len(value)+i])
+			}
+		}
+		ADDQ(step, atKey)
+		ADDQ(Imm(4), atP)
+		DECQ(count)
+		JNZ(LabelRef(inner))
+		for h := range n {
+			for i := range value {
+				VMOVUPS(sums[h*len(value)+i], rows.row(o, h, i*s.bytes()))
+			}
+		}
+		ADDQ(U32(4*width), o)
+		ADDQ(U32(2*width), v)
+		SUBQ(Imm(uint64(width)), left)
+		JMP(LabelRef(loop))
+		Label(done)
+	}
+	end()
+}

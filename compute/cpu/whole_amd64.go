@@ -1,0 +1,115 @@
+//go:build amd64 && !noasm
+
+package cpu
+
+import (
+	"unsafe"
+
+	"memra/compute"
+)
+
+// The assembly takes pointers and whole sixteens of values. What is here checks lengths, and leaves the rest of a row to the
+// plain Go, which computes the same bits.
+
+// whole is how many of n values the assembly takes.
+func whole(n int) int { return n &^ 15 }
+
+// elementwise is a kernel y = f(a, b) of any length.
+func elementwise(assembly func(y, a, b *float32, n int), rest func(y, a, b []float32)) func(y, a, b []float32) {
+	return func(y, a, b []float32) {
+		y, b = y[:len(a)], b[:len(a)]
+		n := whole(len(a))
+		if n > 0 {
+			assembly(&y[0], &a[0], &b[0], n)
+		}
+		rest(y[n:], a[n:], b[n:])
+	}
+}
+
+func scaler(assembly func(y, x, g *float32, r float32, n int)) func(y, x, g []float32, r float32) {
+	return func(y, x, g []float32, r float32) {
+		y, g = y[:len(x)], g[:len(x)]
+		n := whole(len(x))
+		if n > 0 {
+			assembly(&y[0], &x[0], &g[0], r, n)
+		}
+		scaleGo(y[n:], x[n:], g[n:], r)
+	}
+}
+
+func squarer(assembly func(part *[16]float32, x *float32, n int)) func(x []float32) float32 {
+	return func(x []float32) float32 {
+		var part [16]float32
+		n := whole(len(x))
+		if n > 0 {
+			assembly(&part, &x[0], n)
+		}
+		for i, v := range x[n:] {
+			part[i] += float32(v * v)
+		}
+		return fold(&part)
+	}
+}
+
+func quantizer(assembly func(q *int8, d, sd *float32, neg, negLo *int32, stride int, x *float32, blocks int)) func(p []panelBlock, r int, x []float32) {
+	return func(p []panelBlock, r int, x []float32) {
+		if len(p) == 0 {
+			return
+		}
+		x = x[:len(p)*blockLen]
+		b := &p[0]
+		assembly(&b.q[r][0], &b.d[r], &b.sd[r], &b.neg[r], &b.negLo[r], int(unsafe.Sizeof(*b)), &x[0], len(p))
+	}
+}
+
+func softmaxer(assembly func(scores, peak, sums *float32) float32) func(s *[compute.Page]float32, peak *float32, sums *[16]float32) float32 {
+	return func(s *[compute.Page]float32, peak *float32, sums *[16]float32) float32 {
+		return assembly(&s[0], peak, &sums[0])
+	}
+}
+
+// scorer has a kernel for one query vector, for two, and so on.
+func scorer(assembly ...func(s, q *float32, k *uint16, dim int)) func(s [][compute.Page]float32, q []float32, k []half) {
+	return func(s [][compute.Page]float32, q []float32, k []half) {
+		dim := len(q) / len(s)
+		k = k[:dim*compute.Page]
+		for h := 0; h < len(s); {
+			n := min(len(assembly), len(s)-h)
+			assembly[n-1](&s[h][0], &q[h*dim], (*uint16)(&k[0]), dim)
+			h += n
+		}
+	}
+}
+
+func valuer(assembly ...func(o, p, rescale *float32, v *uint16, dim, keys int)) func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int) {
+	return func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int) {
+		dim := len(o) / len(p)
+		v, rescale = v[from*dim:to*dim], rescale[:len(p)]
+		for h := 0; h < len(p); {
+			n := min(len(assembly), len(p)-h)
+			assembly[n-1](&o[h*dim], &p[h][from], &rescale[h], (*uint16)(&v[0]), dim, to-from)
+			h += n
+		}
+	}
+}
+
+// halveAVX converts values to halves.
+func halveAVX(dst []half, src []float32) {
+	dst = dst[:len(src)]
+	n := whole(len(src))
+	if n > 0 {
+		halveF16C((*uint16)(&dst[0]), &src[0], n)
+	}
+	halveGo(dst[n:], src[n:])
+}
+
+// spreadAVX converts values to halves, a row of transposed keys each.
+func spreadAVX(dst []half, src []float32) {
+	n := whole(len(src))
+	if n > 0 {
+		spreadF16C((*uint16)(&dst[:(n-1)*compute.Page+1][0]), &src[0], n)
+	}
+	if n < len(src) {
+		spreadGo(dst[n*compute.Page:], src[n:])
+	}
+}
