@@ -22,6 +22,9 @@ type Device struct {
 // Open starts a device of so many threads; 0 means one a processor.
 func Open(threads int) (*Device, error) { return open(threads, sets[0]) }
 
+// OpenPlain starts a device that computes in plain Go: the same bits, slowly. Tests and doubts are what it is for.
+func OpenPlain(threads int) (*Device, error) { return open(threads, &goKernels) }
+
 func open(threads int, k *kernels) (*Device, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
