@@ -84,6 +84,8 @@ func TestEachFaultHasItsOwnErrorWithThePlace(t *testing.T) {
 		{"a dimension beyond int", table(0, info1("t", 1<<63, F32, 0)), []string{`tensor 0 "t"`, "dimension 0 is 9223372036854775808"}},
 		{"a product beyond int", table(0, append(append(str("t"), u32(2)...), bytes.Join([][]byte{u64(1 << 62), u64(4), u32(0), u64(0)}, nil)...)),
 			[]string{`tensor 0 "t"`, "shape [4 4611686018427387904]", "more than"}},
+		{"a product beyond int that a uint64 holds", table(0, bytes.Join([][]byte{str("t"), u32(2), u64(1 << 62), u64(2), u32(uint32(I8)), u64(0)}, nil)),
+			[]string{`tensor 0 "t"`, "shape [2 4611686018427387904]", "more than 9223372036854775807 values"}},
 		{"bytes beyond 2^64", table(0, info1("t", 1<<62, F32, 0)), []string{`tensor 0 "t"`, "[4611686018427387904] of F32", "2^64 bytes"}},
 		{"a type that is not known", table(0, info1("t", 1, 99, 0)), []string{`tensor 0 "t"`, "found type 99", "F32, F16, Q4_0", "NVFP4"}},
 		{"a type that is no more", table(0, info1("t", 1, 4, 0)), []string{`tensor 0 "t"`, "found type 4", "F32, F16, Q4_0"}},

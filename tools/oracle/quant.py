@@ -53,7 +53,7 @@ def blocks(t, rng):
 
 def inputs(rng):
     """Rows of 256 values: normal at several sizes, heavy-tailed, one-sided, constant, zero, ties between codes, tiny."""
-    x = np.zeros((16, 256), np.float32)
+    x = np.zeros((18, 256), np.float32)
     for i in range(6):
         x[i] = rng.normal(size=256) * 10.0 ** (i - 4)
     x[6] = rng.standard_t(2, 256)
@@ -65,6 +65,8 @@ def inputs(rng):
     x[13] = rng.normal(size=256) * 1e-7
     x[14] = rng.choice([-1.0, 1.0], 256)
     x[15, 77] = -3.5
+    x[16:] = (np.arange(256) % 33 - 16) / 2
+    x[16, ::32], x[17, ::32] = 127, -16  # scales of 1: halves are ties for Q8_0, for Q5_0
     return x
 
 
