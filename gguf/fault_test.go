@@ -178,17 +178,23 @@ func TestAFileThatIsNoneIsRefused(t *testing.T) {
 }
 
 func TestAFaultySetIsRefusedWithTheFileToBlame(t *testing.T) {
-	member := func(no, count, total int, tensor string) []byte {
+	encode := func(no, count, total any, tensor string) []byte {
 		meta := new(Metadata)
-		meta.Set(splitNoKey, uint16(no))
-		meta.Set(splitCountKey, uint16(count))
-		meta.Set(splitTensorsKey, int32(total))
+		if no != nil {
+			meta.Set(splitNoKey, no)
+		}
+		meta.Set(splitCountKey, count)
+		meta.Set(splitTensorsKey, total)
 		var b bytes.Buffer
 		if err := Encode(&b, meta, []Tensor{{Name: tensor, Type: I8, Shape: []int{1}, Data: []byte{1}}}); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()
 	}
+	member := func(no, count, total int, tensor string) []byte {
+		return encode(uint16(no), uint16(count), int32(total), tensor)
+	}
+	set := func(no, count, total any) []byte { return encode(no, count, total, "a") }
 	const one, two, three = "m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"
 	for _, c := range []struct {
 		name  string
@@ -213,6 +219,11 @@ func TestAFaultySetIsRefusedWithTheFileToBlame(t *testing.T) {
 		{"a tensor too few", map[string][]byte{one: member(0, 3, 4, "a"), two: member(1, 3, 4, "b"), three: member(2, 3, 4, "c")}, one,
 			[]string{one, "have 3 tensors, want 4"}},
 		{"a number beyond the count", map[string][]byte{one: member(3, 3, 3, "a")}, one, []string{splitNoKey, "found 3, want 0 to 2"}},
+		{"a count beyond five digits", map[string][]byte{one: set(int32(0), int32(100000), int32(3))}, one, []string{splitCountKey, "found 100000"}},
+		{"a count in words", map[string][]byte{one: set(int32(0), "three", int32(3))}, one, []string{splitCountKey, "found string"}},
+		{"no number", map[string][]byte{one: set(nil, int32(3), int32(3))}, one, []string{splitNoKey, "no such key"}},
+		{"a total in words", map[string][]byte{one: set(int32(0), int32(3), "3"), two: member(1, 3, 3, "b"), three: member(2, 3, 3, "c")}, one,
+			[]string{one, splitTensorsKey, "found string"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
