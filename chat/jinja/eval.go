@@ -1,0 +1,673 @@
+package jinja
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+	"strings"
+)
+
+type expr interface{ eval(r *run, s *scope) Value }
+
+type constExpr struct{ value Value }
+
+func (e *constExpr) eval(*run, *scope) Value { return e.value }
+
+type nameExpr struct {
+	line int
+	name string
+}
+
+func (e *nameExpr) eval(r *run, s *scope) Value {
+	r.line = e.line
+	if v, ok := s.get(e.name); ok {
+		return v
+	}
+	return &Undefined{why: "'" + e.name + "' is undefined"}
+}
+
+// refuseUndefined fails if v is undefined, saying what is.
+func (r *run) refuseUndefined(v Value) {
+	if u, ok := v.(*Undefined); ok {
+		r.fail("%s", u.why)
+	}
+}
+
+type listExpr struct {
+	items []expr
+	tuple bool
+}
+
+func (e *listExpr) eval(r *run, s *scope) Value {
+	r.charge(16 * len(e.items))
+	l := &List{Items: make([]Value, len(e.items)), Tuple: e.tuple}
+	for i, x := range e.items {
+		l.Items[i] = plain(x.eval(r, s))
+	}
+	return l
+}
+
+type dictExpr struct {
+	line         int
+	keys, values []expr
+}
+
+func (e *dictExpr) eval(r *run, s *scope) Value {
+	r.charge(64 * len(e.keys))
+	d := NewDict()
+	for i, k := range e.keys {
+		key := plain(k.eval(r, s))
+		r.line = e.line
+		if !d.Set(key, plain(e.values[i].eval(r, s))) {
+			r.refuseUndefined(key)
+			r.fail("unhashable type: '%s'", typeName(key))
+		}
+	}
+	return d
+}
+
+type condExpr struct{ test, then, orElse expr }
+
+func (e *condExpr) eval(r *run, s *scope) Value {
+	switch {
+	case truth(e.test.eval(r, s)):
+		return e.then.eval(r, s)
+	case e.orElse != nil:
+		return e.orElse.eval(r, s)
+	}
+	return &Undefined{why: "the inline if-expression evaluated to false and no else section was defined"}
+}
+
+type logicExpr struct {
+	or          bool
+	left, right expr
+}
+
+func (e *logicExpr) eval(r *run, s *scope) Value {
+	left := e.left.eval(r, s)
+	if truth(left) == e.or {
+		return left
+	}
+	return e.right.eval(r, s)
+}
+
+type notExpr struct{ value expr }
+
+func (e *notExpr) eval(r *run, s *scope) Value { return !truth(e.value.eval(r, s)) }
+
+type compareExpr struct {
+	line  int
+	first expr
+	ops   []string
+	rest  []expr
+}
+
+func (e *compareExpr) eval(r *run, s *scope) Value {
+	left := plain(e.first.eval(r, s))
+	for i, op := range e.ops {
+		right := plain(e.rest[i].eval(r, s))
+		r.line = e.line
+		if !r.holds(op, left, right) {
+			return false
+		}
+		left = right
+	}
+	return true
+}
+
+func (r *run) holds(op string, a, b Value) bool {
+	switch op {
+	case "==":
+		return r.equal(a, b, 0)
+	case "!=":
+		return !r.equal(a, b, 0)
+	case "in":
+		return r.contains(b, a)
+	case "not in":
+		return !r.contains(b, a)
+	}
+	if _, f, kind := number(a); kind != 0 {
+		if _, g, other := number(b); other != 0 && (math.IsNaN(f) || math.IsNaN(g)) {
+			return false
+		}
+	}
+	switch c := r.compare(a, b, op, 0); op {
+	case "<":
+		return c < 0
+	case "<=":
+		return c <= 0
+	case ">":
+		return c > 0
+	default:
+		return c >= 0
+	}
+}
+
+type signExpr struct {
+	line  int
+	sign  string
+	value expr
+}
+
+func (e *signExpr) eval(r *run, s *scope) Value {
+	v := e.value.eval(r, s)
+	r.line = e.line
+	i, f, kind := number(v)
+	big, isBig := v.(*big.Int)
+	switch {
+	case isBig && e.sign == "+":
+		return big
+	case kind == 'i' && e.sign == "+":
+		return i
+	case kind == 'i' && i != math.MinInt64:
+		return -i
+	case kind == 'f' && e.sign == "+":
+		return f
+	case kind == 'f' && !isBig:
+		return -f
+	}
+	r.refuseUndefined(v)
+	r.fail("bad operand for unary %s: '%s'", e.sign, typeName(v))
+	return nil
+}
+
+type binaryExpr struct {
+	line        int
+	op          string
+	left, right expr
+}
+
+func (e *binaryExpr) eval(r *run, s *scope) Value {
+	r.step()
+	a, b := e.left.eval(r, s), e.right.eval(r, s)
+	r.line = e.line
+	if e.op == "~" {
+		return r.join(r.str(a), r.str(b))
+	}
+	r.refuseUndefined(a)
+	r.refuseUndefined(b)
+	if e.op == "+" {
+		if v, ok := r.addMarkup(a, b); ok {
+			return v
+		}
+	}
+	a, b = plain(a), plain(b)
+	if v, ok := r.sequence(e.op, a, b); ok {
+		return v
+	}
+	_, bigA := a.(*big.Int)
+	_, bigB := b.(*big.Int)
+	i, f, kind := number(a)
+	j, g, other := number(b)
+	switch {
+	case kind == 0 || other == 0:
+		r.fail("unsupported operand type(s) for %s: '%s' and '%s'", e.op, typeName(a), typeName(b))
+	case bigA || bigB:
+		r.fail("arithmetic with integers beyond 64 bits is not supported")
+	case kind == 'i' && other == 'i' && e.op != "/" && !(e.op == "**" && j < 0):
+		return r.integer(e.op, i, j)
+	}
+	return r.float(e.op, f, g)
+}
+
+// addMarkup adds strings of which one is markup; the other is escaped.
+func (r *run) addMarkup(a, b Value) (Value, bool) {
+	safe := func(v Value) (string, bool) {
+		switch v := v.(type) {
+		case markup:
+			return string(v), true
+		case string:
+			return escapes.Replace(v), true
+		}
+		return "", false
+	}
+	_, left := a.(markup)
+	_, right := b.(markup)
+	x, isText := safe(a)
+	y, too := safe(b)
+	if !left && !right || !isText || !too {
+		return nil, false
+	}
+	return markup(r.join(x, y)), true
+}
+
+func (r *run) join(a, b string) string {
+	r.charge(len(a) + len(b))
+	return a + b
+}
+
+// sequence does what +, * and % mean for strings and lists.
+func (r *run) sequence(op string, a, b Value) (Value, bool) {
+	switch op {
+	case "+":
+		switch x := a.(type) {
+		case string:
+			if y, ok := b.(string); ok {
+				return r.join(x, y), true
+			}
+		case *List:
+			if y, ok := b.(*List); ok && x.Tuple == y.Tuple {
+				r.charge(16 * (len(x.Items) + len(y.Items)))
+				return &List{Items: append(append([]Value(nil), x.Items...), y.Items...), Tuple: x.Tuple}, true
+			}
+		}
+	case "*":
+		if n, _, kind := number(a); kind == 'i' {
+			if _, _, other := number(b); other == 0 {
+				return r.repeat(b, n)
+			}
+		}
+		if n, _, kind := number(b); kind == 'i' {
+			return r.repeat(a, n)
+		}
+	case "%":
+		if x, ok := a.(string); ok {
+			return r.printf(x, b), true
+		}
+	}
+	return nil, false
+}
+
+func (r *run) repeat(v Value, n int64) (Value, bool) {
+	n = max(n, 0)
+	size := int64(0)
+	switch v := v.(type) {
+	case string:
+		size = int64(len(v))
+	case *List:
+		size = 16 * int64(len(v.Items))
+	default:
+		return nil, false
+	}
+	if size > 0 && n > maxBytes/size {
+		r.fail("the template makes more than %d bytes of text and lists", maxBytes)
+	}
+	r.charge(int(n * size))
+	switch v := v.(type) {
+	case string:
+		if size == 0 {
+			return "", true
+		}
+		return strings.Repeat(v, int(n)), true
+	case *List:
+		l := &List{Tuple: v.Tuple}
+		for i := int64(0); i < n && size > 0; i++ {
+			l.Items = append(l.Items, v.Items...)
+		}
+		return l, true
+	}
+	return nil, false
+}
+
+func (r *run) integer(op string, i, j int64) Value {
+	switch op {
+	case "+":
+		if s := i + j; (s > i) == (j > 0) {
+			return s
+		}
+	case "-":
+		if s := i - j; (s < i) == (j > 0) {
+			return s
+		}
+	case "*":
+		if p, ok := product(i, j); ok {
+			return p
+		}
+	case "//", "%":
+		if j == 0 {
+			r.fail("integer division or modulo by zero")
+		}
+		if i == math.MinInt64 && j == -1 {
+			break
+		}
+		q, m := i/j, i%j
+		if m != 0 && (m < 0) != (j < 0) { // Python rounds down
+			q, m = q-1, m+j
+		}
+		if op == "//" {
+			return q
+		}
+		return m
+	case "**":
+		result, ok := int64(1), true
+		for ; j > 0 && ok; j-- {
+			if i == 0 || i == 1 || i == -1 {
+				if i == -1 && j%2 == 0 {
+					return int64(1)
+				}
+				return i
+			}
+			result, ok = product(result, i)
+		}
+		if ok {
+			return result
+		}
+	}
+	r.fail("integer overflow: %d %s %d does not fit in 64 bits", i, op, j)
+	return nil
+}
+
+func product(i, j int64) (int64, bool) {
+	abs := func(x int64) uint64 {
+		if x < 0 {
+			return -uint64(x)
+		}
+		return uint64(x)
+	}
+	high, low := bits.Mul64(abs(i), abs(j))
+	if high != 0 || low > math.MaxInt64 {
+		return 0, false
+	}
+	return i * j, true
+}
+
+func (r *run) float(op string, f, g float64) Value {
+	switch op {
+	case "+":
+		return f + g
+	case "-":
+		return f - g
+	case "*":
+		return f * g
+	case "**":
+		return math.Pow(f, g)
+	}
+	if g == 0 {
+		r.fail("division by zero")
+	}
+	switch op {
+	case "/":
+		return f / g
+	case "//":
+		return math.Floor(f / g)
+	}
+	m := math.Mod(f, g)
+	if m != 0 && (m < 0) != (g < 0) {
+		m += g
+	}
+	return m
+}
+
+type attrExpr struct {
+	line  int
+	value expr
+	name  string
+}
+
+func (e *attrExpr) eval(r *run, s *scope) Value {
+	r.step()
+	v := plain(e.value.eval(r, s))
+	r.line = e.line
+	return r.attr(v, e.name)
+}
+
+// attr is v.name: an attribute or method first, then a key.
+func (r *run) attr(v Value, name string) Value {
+	r.refuseUndefined(v)
+	if m, ok := r.method(v, name); ok {
+		return m
+	}
+	if d, ok := v.(*Dict); ok {
+		if x, found := d.Get(name); found {
+			return x
+		}
+	}
+	return missing(v, name)
+}
+
+func missing(v Value, name string) Value {
+	if v == nil {
+		return &Undefined{why: "'None' has no attribute '" + name + "'"}
+	}
+	return &Undefined{why: "'" + typeName(v) + " object' has no attribute '" + name + "'"}
+}
+
+// itemExpr is value[key].
+type itemExpr struct {
+	line  int
+	value expr
+	key   expr
+}
+
+func (e *itemExpr) eval(r *run, s *scope) Value {
+	r.step()
+	v, key := plain(e.value.eval(r, s)), plain(e.key.eval(r, s))
+	r.line = e.line
+	return r.item(v, key)
+}
+
+// item is v[key]: a key or place first, then an attribute or method.
+func (r *run) item(v, key Value) Value {
+	r.refuseUndefined(v)
+	name, isName := key.(string)
+	i, _, kind := number(key)
+	switch x := v.(type) {
+	case *Dict:
+		if y, ok := x.Get(key); ok {
+			return y
+		}
+	case *List:
+		if i < 0 {
+			i += int64(len(x.Items))
+		}
+		if kind == 'i' && i >= 0 && i < int64(len(x.Items)) {
+			return x.Items[i]
+		}
+	case string:
+		if kind == 'i' {
+			return r.char(x, i)
+		}
+	case *Namespace:
+		if isName {
+			return r.attr(v, name)
+		}
+	}
+	if isName {
+		if m, ok := r.method(v, name); ok {
+			return m
+		}
+	}
+	return missing(v, r.str(key))
+}
+
+func (r *run) char(s string, i int64) Value {
+	r.charge(len(s))
+	chars := []rune(s)
+	if i < 0 {
+		i += int64(len(chars))
+	}
+	if i < 0 || i >= int64(len(chars)) {
+		return &Undefined{why: "string index out of range"}
+	}
+	return string(chars[i])
+}
+
+// sliceExpr is value[start:stop:step].
+type sliceExpr struct {
+	line  int
+	value expr
+	parts [3]expr
+}
+
+func (e *sliceExpr) eval(r *run, s *scope) Value {
+	r.step()
+	v := plain(e.value.eval(r, s))
+	var given [3]bool
+	var n [3]int64
+	for k, part := range e.parts {
+		if part == nil {
+			continue
+		}
+		p := part.eval(r, s)
+		r.line = e.line
+		if p == nil {
+			continue
+		}
+		i, _, kind := number(p)
+		if kind != 'i' {
+			r.refuseUndefined(p)
+			r.fail("slice indices must be integers or None, not '%s'", typeName(p))
+		}
+		given[k], n[k] = true, i
+	}
+	r.line = e.line
+	r.refuseUndefined(v)
+	switch x := v.(type) {
+	case string:
+		r.charge(5 * len(x))
+		chars := []rune(x)
+		places := r.places(len(chars), given, n)
+		var b strings.Builder
+		for i := places.start; places.more(i); i += places.step {
+			b.WriteRune(chars[i])
+		}
+		return b.String()
+	case *List:
+		r.charge(16 * len(x.Items))
+		places := r.places(len(x.Items), given, n)
+		l := &List{Tuple: x.Tuple}
+		for i := places.start; places.more(i); i += places.step {
+			l.Items = append(l.Items, x.Items[i])
+		}
+		return l
+	}
+	return &Undefined{why: "'" + typeName(v) + "' object is not subscriptable"}
+}
+
+type span struct{ start, stop, step int }
+
+func (s span) more(i int) bool { return s.step > 0 && i < s.stop || s.step < 0 && i > s.stop }
+
+// places resolves a slice of a sequence of length n as Python does.
+func (r *run) places(n int, given [3]bool, part [3]int64) span {
+	step := int64(1)
+	if given[2] {
+		step = part[2]
+	}
+	if step == 0 {
+		r.fail("slice step cannot be zero")
+	}
+	low, high := int64(0), int64(n)
+	if step < 0 {
+		low, high = -1, int64(n)-1
+	}
+	clip := func(k int, absent int64) int {
+		if !given[k] {
+			return int(absent)
+		}
+		i := part[k]
+		if i < 0 {
+			i += int64(n)
+		}
+		return int(min(max(i, low), high))
+	}
+	step = min(max(step, -int64(n)-1), int64(n)+1) // one step beyond the end is as good as any
+	if step > 0 {
+		return span{clip(0, low), clip(1, high), int(step)}
+	}
+	return span{clip(0, high), clip(1, low), int(step)}
+}
+
+type callArgs struct {
+	pos         []expr
+	names       []string
+	values      []expr
+	star, stars expr
+}
+
+func (c *callArgs) eval(r *run, s *scope) *args {
+	a := &args{}
+	for _, e := range c.pos {
+		a.pos = append(a.pos, plain(e.eval(r, s)))
+	}
+	if c.star != nil {
+		items := r.items(c.star.eval(r, s))
+		r.charge(16 * len(items))
+		a.pos = append(a.pos, items...)
+	}
+	for i, e := range c.values {
+		a.names, a.values = append(a.names, c.names[i]), append(a.values, plain(e.eval(r, s)))
+	}
+	if c.stars != nil {
+		d, ok := c.stars.eval(r, s).(*Dict)
+		if !ok {
+			r.fail("argument after ** must be a mapping")
+		}
+		r.charge(32 * d.Len())
+		for i, k := range d.keys {
+			name, ok := k.(string)
+			if !ok {
+				r.fail("keywords must be strings")
+			}
+			a.names, a.values = append(a.names, name), append(a.values, d.values[i])
+		}
+	}
+	return a
+}
+
+type callExpr struct {
+	line int
+	fn   expr
+	args callArgs
+}
+
+func (e *callExpr) eval(r *run, s *scope) Value {
+	r.step()
+	f := e.fn.eval(r, s)
+	a := e.args.eval(r, s)
+	r.line = e.line
+	return r.call(f, a)
+}
+
+func (r *run) call(f Value, a *args) Value {
+	line := r.line
+	defer func() { r.line = line }()
+	switch f := f.(type) {
+	case *Func:
+		a.fn = f.name
+		return f.call(r, a)
+	case *macro:
+		return f.call(r, a)
+	case *loop:
+		if f.recurse == nil {
+			r.fail("the loop must have the 'recursive' marker to be called")
+		}
+		a.fn = "loop"
+		return f.recurse(r, a.take(r, 1, "iterable")[0])
+	}
+	r.refuseUndefined(f)
+	r.fail("'%s' object is not callable", typeName(f))
+	return nil
+}
+
+type filterExpr struct {
+	line  int
+	name  string
+	fn    filter
+	value expr
+	args  callArgs
+}
+
+func (e *filterExpr) eval(r *run, s *scope) Value {
+	r.step()
+	v := plain(e.value.eval(r, s))
+	a := e.args.eval(r, s)
+	a.fn, r.line = e.name, e.line
+	return e.fn(r, v, a)
+}
+
+type testExpr struct {
+	line  int
+	name  string
+	fn    test
+	value expr
+	args  callArgs
+}
+
+func (e *testExpr) eval(r *run, s *scope) Value {
+	r.step()
+	v := plain(e.value.eval(r, s))
+	a := e.args.eval(r, s)
+	a.fn, r.line = e.name, e.line
+	return e.fn(r, v, a)
+}

@@ -1,0 +1,140 @@
+package jinja
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Limits of a template and of one rendering: far above what chats need, low enough for a hostile template to end soon.
+const (
+	maxNesting = 200       // of brackets, expressions and blocks in a template
+	maxDepth   = 500       // of calls under way, and of lists and dicts in each other
+	maxRange   = 100_000   // items of range(), as in Jinja2's sandbox
+	maxSteps   = 5_000_000 // expressions, statements and items visited
+	maxBytes   = 256 << 20 // text and lists made, in all
+)
+
+// Error is a template that cannot be parsed, or that failed while it ran.
+type Error struct {
+	Line    int    // of the template, from 1
+	Message string // what Jinja2 would say, or close to it
+	Raised  bool   // the template itself refused its input, with raise_exception(Message)
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Message) }
+
+// Template is a parsed template. It is safe for concurrent use.
+type Template struct{ body []stmt }
+
+// Parse reads a template. Unknown tags are errors here, not when they are reached, and so are unknown filters and
+// tests that do not depend on a condition. An error is an *Error.
+func Parse(source string) (t *Template, err error) {
+	tokens, err := lex(source)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			failure, ok := r.(*Error)
+			if !ok {
+				panic(r)
+			}
+			t, err = nil, failure
+		}
+	}()
+	p := &parser{tokens: tokens}
+	return &Template{p.statements(token{})}, nil
+}
+
+// Render runs the template. Names it does not find in vars are functions of this package or undefined. now is what
+// strftime_now formats. vars and the values in it are not changed. An error is an *Error.
+func (t *Template) Render(vars map[string]Value, now time.Time) (text string, err error) {
+	r := &run{out: new(strings.Builder), now: now, line: 1}
+	defer func() {
+		if p := recover(); p != nil {
+			failure, ok := p.(*Error)
+			if !ok {
+				panic(p)
+			}
+			text, err = "", failure
+		}
+	}()
+	globals := &scope{vars: vars, parent: &scope{vars: globalTable}}
+	r.exec(t.body, newScope(globals))
+	return r.out.String(), nil
+}
+
+// run is one rendering.
+type run struct {
+	out   *strings.Builder
+	now   time.Time
+	line  int // of what runs now, for errors
+	steps int
+	bytes int
+	depth int
+}
+
+func (r *run) fail(format string, a ...any) {
+	panic(&Error{Line: r.line, Message: fmt.Sprintf(format, a...)})
+}
+
+func (r *run) step() {
+	if r.steps++; r.steps > maxSteps {
+		r.fail("the template takes more than %d steps; it seems not to end", maxSteps)
+	}
+}
+
+// charge accounts for n bytes of new text or of list.
+func (r *run) charge(n int) {
+	if r.bytes += n; n > maxBytes || r.bytes > maxBytes {
+		r.fail("the template makes more than %d bytes of text and lists", maxBytes)
+	}
+}
+
+// enter counts a call; its result undoes that.
+func (r *run) enter() (leave func()) {
+	if r.depth++; r.depth > maxDepth {
+		r.fail("maximum recursion depth exceeded: more than %d calls inside each other", maxDepth)
+	}
+	return func() { r.depth-- }
+}
+
+func (r *run) write(s string) {
+	r.charge(len(s))
+	r.out.WriteString(s)
+}
+
+// capture returns what f writes.
+func (r *run) capture(f func()) string {
+	outer := r.out
+	r.out = new(strings.Builder)
+	f()
+	s := r.out.String()
+	r.out = outer
+	return s
+}
+
+// scope is a set of names over the set around it.
+type scope struct {
+	vars   map[string]Value
+	parent *scope
+}
+
+func newScope(parent *scope) *scope { return &scope{parent: parent} }
+
+func (s *scope) set(name string, v Value) {
+	if s.vars == nil {
+		s.vars = map[string]Value{}
+	}
+	s.vars[name] = v
+}
+
+func (s *scope) get(name string) (Value, bool) {
+	for ; s != nil; s = s.parent {
+		if v, ok := s.vars[name]; ok {
+			return v, true
+		}
+	}
+	return nil, false
+}
