@@ -21,7 +21,7 @@ type bpe struct {
 // newBPE builds the encoder. text holds the bytes of each token.
 func newBPE(c *Config, pre preTokenizer, text []string) (*bpe, error) {
 	b := &bpe{split: pre.split, pairs: newPairs(len(c.Merges))}
-	b.scratch.New = func() any { return new(merger) }
+	b.scratch.New = newScratch
 	for i := range b.byteID {
 		b.byteID[i] = None
 	}
@@ -74,23 +74,27 @@ func (b *bpe) pair(_ string, l, r *symbol) (int32, uint32) {
 
 // encode appends the tokens of a stretch of plain text.
 func (b *bpe) encode(dst []int32, text string) []int32 {
-	m := b.scratch.Get().(*merger)
-	defer b.scratch.Put(m)
-	split(text, b.split, func(word string) {
-		if id, ok := b.words[word]; ok {
-			dst = append(dst, id)
-			return
+	x := b.scratch.Get().(*scratch)
+	defer b.scratch.Put(x)
+	encode := func(dst []int32, word string) []int32 { return b.word(dst, word, &x.merger) }
+	split(text, b.split, func(word string) { dst = x.recent.encode(dst, word, encode) })
+	return dst
+}
+
+// word appends the tokens of a word.
+func (b *bpe) word(dst []int32, word string, m *merger) []int32 {
+	if id, ok := b.words[word]; ok {
+		return append(dst, id)
+	}
+	m.reset()
+	for i := range len(word) {
+		if id := b.byteID[word[i]]; id != None {
+			m.add(i, i+1, id)
 		}
-		m.reset()
-		for i := range len(word) {
-			if id := b.byteID[word[i]]; id != None {
-				m.add(i, i+1, id)
-			}
-		}
-		m.merge(word, b)
-		for i := int32(0); i >= 0 && len(m.symbols) > 0; i = m.symbols[i].next {
-			dst = append(dst, m.symbols[i].id)
-		}
-	})
+	}
+	m.merge(word, b)
+	for y := range m.all() {
+		dst = append(dst, y.id)
+	}
 	return dst
 }

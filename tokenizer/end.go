@@ -23,6 +23,9 @@ func endTokens(c *Config) map[int32]bool {
 	ends := map[int32]bool{}
 	text := map[string]int32{}
 	for id, s := range c.Tokens {
+		if s == "" || s[0] != '<' && s[0] != '[' && s[0] != '_' { // no text above begins otherwise
+			continue
+		}
 		if endTexts[s] || plainEndTexts[s] && c.typeOf(id) == Control {
 			ends[int32(id)] = true
 			text[s] = int32(id)

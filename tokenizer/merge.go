@@ -1,6 +1,9 @@
 package tokenizer
 
-import "math"
+import (
+	"iter"
+	"math"
+)
 
 // symbol is a stretch of text during merging: a character at first, a token's text in the end.
 type symbol struct {
@@ -38,7 +41,7 @@ func (m *merger) add(start, end int, id int32) {
 	m.symbols = append(m.symbols, symbol{int32(start), int32(end), i - 1, i + 1, id, None, never})
 }
 
-// merge merges until no pair of neighbours can. The symbols that are left form the list that starts at symbol 0.
+// merge merges until no pair of neighbours can. See all for the result.
 func (m *merger) merge(text string, j joiner) {
 	s := m.symbols
 	if len(s) == 0 {
@@ -63,6 +66,17 @@ func (m *merger) merge(text string, j joiner) {
 		}
 		m.consider(text, j, l.prev)
 		m.consider(text, j, i)
+	}
+}
+
+// all yields the symbols that are left, in order.
+func (m *merger) all() iter.Seq[*symbol] {
+	return func(yield func(*symbol) bool) {
+		if len(m.symbols) == 0 {
+			return
+		}
+		for i := int32(0); i >= 0 && yield(&m.symbols[i]); i = m.symbols[i].next {
+		}
 	}
 }
 

@@ -45,15 +45,7 @@ func TestMergingEqualsItsDefinition(t *testing.T) {
 			want = append(want, y.id)
 		}
 		m := new(merger)
-		for i := range len(word) {
-			m.add(i, i+1, b.byteID[word[i]])
-		}
-		m.merge(word, b)
-		var got []int32
-		for i := int32(0); i >= 0 && len(m.symbols) > 0; i = m.symbols[i].next {
-			got = append(got, m.symbols[i].id)
-		}
-		if !slices.Equal(got, want) {
+		if got := b.word(nil, word, m); !slices.Equal(got, want) {
 			t.Fatalf("byte-level: %q merges to %v, want %v", word, got, want)
 		}
 
@@ -76,8 +68,8 @@ func TestMergingEqualsItsDefinition(t *testing.T) {
 				i += n
 			}
 			m.merge(word, s)
-			for i := int32(0); i >= 0 && len(m.symbols) > 0; i = m.symbols[i].next {
-				pieces = append(pieces, word[m.symbols[i].start:m.symbols[i].end])
+			for y := range m.all() {
+				pieces = append(pieces, word[y.start:y.end])
 			}
 		})
 		if !slices.Equal(pieces, wantPieces) {

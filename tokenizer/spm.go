@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -19,7 +20,7 @@ type spm struct {
 	unknown int32            // used then
 	prefix  bool             // a stretch of plain text gets a space in front
 	glued   map[rune]bool    // characters after which a token can go on with a space; see words
-	scratch sync.Pool        // *merger
+	scratch sync.Pool        // *scratch
 }
 
 const escapedSpace = "\u2581" // ▁
@@ -35,7 +36,7 @@ func newSPM(c *Config) (*spm, error) {
 		prefix:  choose(c.AddSpacePrefix, true),
 		glued:   map[rune]bool{},
 	}
-	s.scratch.New = func() any { return new(merger) }
+	s.scratch.New = newScratch
 	for i := range s.byteID {
 		s.byteID[i] = None
 	}
@@ -44,7 +45,7 @@ func newSPM(c *Config) (*spm, error) {
 		text := c.Tokens[id]
 		switch c.typeOf(id) {
 		case Control, Unknown:
-			continue
+			continue // no text merges to these
 		case Byte:
 			b, err := parseByte(text)
 			if err != nil {
@@ -134,38 +135,60 @@ func (s *spm) encode(dst []int32, text string) []int32 {
 	if s.prefix {
 		text = " " + text
 	}
-	m := s.scratch.Get().(*merger)
-	defer s.scratch.Put(m)
-	unknown := false // the last token is the unknown token, which stands for a whole run
+	x := s.scratch.Get().(*scratch)
+	defer s.scratch.Put(x)
+	encode := func(dst []int32, word string) []int32 { return s.word(dst, word, &x.merger) }
+	first := len(dst)
 	s.words(strings.ReplaceAll(text, " ", escapedSpace), func(word string) {
-		m.reset()
-		for i := 0; i < len(word); {
-			_, n := utf8.DecodeRuneInString(word[i:])
-			m.add(i, i+n, None)
-			i += n
-		}
-		m.merge(word, s)
-		for i := int32(0); i >= 0; i = m.symbols[i].next {
-			y := &m.symbols[i]
-			piece := word[y.start:y.end]
-			if y.id == None { // it never merged
-				if id, ok := s.ids[piece]; ok {
-					y.id = id
-				}
-			}
-			switch {
-			case y.id != None:
-				dst, unknown = append(dst, y.id), false
-			case s.byteID[0] != None:
-				for _, b := range []byte(piece) {
-					dst = append(dst, s.byteID[b])
-				}
-			case !unknown:
-				dst, unknown = append(dst, s.unknown), true
-			}
+		start := len(dst)
+		dst = x.recent.encode(dst, word, encode)
+		if start > first && s.byteID[0] == None && dst[start] == s.unknown && dst[start-1] == s.unknown {
+			dst = slices.Delete(dst, start, start+1) // the run goes on
 		}
 	})
 	return dst
+}
+
+// word appends the tokens of a word. The unknown token stands for a whole run.
+func (s *spm) word(dst []int32, word string, m *merger) []int32 {
+	m.reset()
+	for i := 0; i < len(word); {
+		_, n := utf8.DecodeRuneInString(word[i:])
+		m.add(i, i+n, None)
+		i += n
+	}
+	m.merge(word, s)
+	unknown := false
+	for y := range m.all() {
+		piece := word[y.start:y.end]
+		id, ok := y.id, y.id != None
+		if !ok { // it never merged
+			id, ok = s.ids[piece]
+		}
+		switch {
+		case ok:
+			dst, unknown = append(dst, id), false
+		case s.byteID[0] != None:
+			for _, b := range []byte(piece) {
+				dst = append(dst, s.byteID[b])
+			}
+		case !unknown:
+			dst, unknown = append(dst, s.unknown), true
+		}
+	}
+	return dst
+}
+
+// appendUnescaped appends text with spaces for U+2581.
+func appendUnescaped(dst []byte, text string) []byte {
+	for {
+		before, after, found := strings.Cut(text, escapedSpace)
+		dst = append(dst, before...)
+		if !found {
+			return dst
+		}
+		dst, text = append(dst, ' '), after
+	}
 }
 
 // parseByte reads the text <0xXX> of a byte token.

@@ -87,7 +87,7 @@ func (t *Tokenizer) build(c *Config) error {
 				b, _ := parseByte(c.Tokens[id]) // newSPM has read it
 				return append(dst, b)
 			}
-			return append(dst, strings.ReplaceAll(c.Tokens[id], escapedSpace, " ")...)
+			return appendUnescaped(dst, c.Tokens[id])
 		})
 		t.addBOS, t.addEOS = choose(c.AddBOS, true), choose(c.AddEOS, false)
 		t.model, t.prefix = s, s.prefix

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -298,4 +299,25 @@ func ExampleTokenizer() {
 	ids := t.Encode("hi hi<|end|>", Options{ParseSpecial: true})
 	fmt.Println(ids, t.IsEnd(ids[2]), t.Decode(ids))
 	// Output: [2 5 3] true hi hi
+}
+
+func TestManyGoroutinesMayEncodeAtOnce(t *testing.T) {
+	texts := golden[[]string](t, "texts.json.gz")
+	for _, tok := range []*Tokenizer{tinyBPE(t, "gpt-2"), tinySPM(t, true)} {
+		var want [][]int32
+		for _, text := range texts {
+			want = append(want, tok.Encode(text, Options{}))
+		}
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() {
+				for i, text := range texts {
+					if got := tok.Encode(text, Options{}); !slices.Equal(got, want[i]) {
+						t.Errorf("%q is %v, alone %v", text, got, want[i])
+					}
+				}
+			})
+		}
+		wait.Wait()
+	}
 }
