@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func dotQ8x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ8x8AVX512(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -24,6 +24,15 @@ TEXT ·dotQ8x8AVX512(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
+	PREFETCHT0    4480(DX)
+	PREFETCHT0    4544(DX)
+	PREFETCHT0    4608(DX)
 	VPSLLD.BCST   $0x07, 64(SI), Z8
 	VPSLLD.BCST   $0x07, 68(SI), Z9
 	VPSLLD.BCST   $0x07, 72(SI), Z10
@@ -161,7 +170,7 @@ block:
 	RET
 
 // func dotQ8x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ8x4AVX512(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -176,6 +185,15 @@ TEXT ·dotQ8x4AVX512(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
+	PREFETCHT0    4480(DX)
+	PREFETCHT0    4544(DX)
+	PREFETCHT0    4608(DX)
 	VPSLLD.BCST   $0x07, 64(SI), Z4
 	VPSLLD.BCST   $0x07, 68(SI), Z5
 	VPSLLD.BCST   $0x07, 72(SI), Z6
@@ -253,7 +271,7 @@ block:
 	RET
 
 // func dotQ8x2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ8x2AVX512(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -266,6 +284,15 @@ TEXT ·dotQ8x2AVX512(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
+	PREFETCHT0    4480(DX)
+	PREFETCHT0    4544(DX)
+	PREFETCHT0    4608(DX)
 	VPSLLD.BCST   $0x07, 64(SI), Z2
 	VPSLLD.BCST   $0x07, 68(SI), Z3
 	VMOVDQU32     32(DX), Z4
@@ -313,7 +340,7 @@ block:
 	RET
 
 // func dotQ8x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ8x1AVX512(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -325,6 +352,15 @@ TEXT ·dotQ8x1AVX512(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), SI
 
 block:
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4224(CX)
+	PREFETCHT0    4288(CX)
+	PREFETCHT0    4352(CX)
+	PREFETCHT0    4416(CX)
+	PREFETCHT0    4480(CX)
+	PREFETCHT0    4544(CX)
+	PREFETCHT0    4608(CX)
 	VPSLLD.BCST   $0x07, 64(BX), Z1
 	VMOVDQU32     32(CX), Z2
 	VPDPBUSD.BCST (DX), Z2, Z1
@@ -357,7 +393,7 @@ block:
 	RET
 
 // func dotQ4x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ4x8AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -378,6 +414,11 @@ TEXT ·dotQ4x8AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
 	VPSLLD.BCST   $0x03, 64(SI), Z9
 	VPSLLD.BCST   $0x03, 68(SI), Z10
 	VPSLLD.BCST   $0x03, 72(SI), Z11
@@ -519,7 +560,7 @@ block:
 	RET
 
 // func dotQ4x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ4x4AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -536,6 +577,11 @@ TEXT ·dotQ4x4AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
 	VPSLLD.BCST   $0x03, 64(SI), Z5
 	VPSLLD.BCST   $0x03, 68(SI), Z6
 	VPSLLD.BCST   $0x03, 72(SI), Z7
@@ -617,7 +663,7 @@ block:
 	RET
 
 // func dotQ4x2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ4x2AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -632,6 +678,11 @@ TEXT ·dotQ4x2AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
 	VPSLLD.BCST   $0x03, 64(SI), Z3
 	VPSLLD.BCST   $0x03, 68(SI), Z4
 	VPANDD        32(DX), Z0, Z5
@@ -683,7 +734,7 @@ block:
 	RET
 
 // func dotQ4x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ4x1AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -697,6 +748,11 @@ TEXT ·dotQ4x1AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), SI
 
 block:
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4224(CX)
+	PREFETCHT0    4288(CX)
+	PREFETCHT0    4352(CX)
 	VPSLLD.BCST   $0x03, 64(BX), Z2
 	VPANDD        32(CX), Z0, Z3
 	VPDPBUSD.BCST (DX), Z3, Z2
@@ -733,7 +789,7 @@ block:
 	RET
 
 // func dotQ4Mx8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ4Mx8AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -754,6 +810,11 @@ TEXT ·dotQ4Mx8AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
 	VPXORD        Z9, Z9, Z9
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
@@ -912,7 +973,7 @@ block:
 	RET
 
 // func dotQ4Mx4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ4Mx4AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -929,6 +990,11 @@ TEXT ·dotQ4Mx4AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
 	VPXORD        Z5, Z5, Z5
 	VPXORD        Z6, Z6, Z6
 	VPXORD        Z7, Z7, Z7
@@ -1019,7 +1085,7 @@ block:
 	RET
 
 // func dotQ4Mx2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ4Mx2AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -1034,6 +1100,11 @@ TEXT ·dotQ4Mx2AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
 	VPXORD        Z3, Z3, Z3
 	VPXORD        Z4, Z4, Z4
 	VPANDD        64(DX), Z0, Z5
@@ -1090,7 +1161,7 @@ block:
 	RET
 
 // func dotQ4Mx1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ4Mx1AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -1104,6 +1175,11 @@ TEXT ·dotQ4Mx1AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), SI
 
 block:
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4224(CX)
+	PREFETCHT0    4288(CX)
+	PREFETCHT0    4352(CX)
 	VPXORD        Z2, Z2, Z2
 	VPANDD        64(CX), Z0, Z3
 	VPDPBUSD.BCST (DX), Z3, Z2
@@ -1143,7 +1219,7 @@ block:
 	RET
 
 // func dotQ5x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ5x8AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -1166,6 +1242,12 @@ TEXT ·dotQ5x8AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
 	VPSLLD.BCST   $0x04, 64(SI), Z10
 	VPSLLD.BCST   $0x04, 68(SI), Z11
 	VPSLLD.BCST   $0x04, 72(SI), Z12
@@ -1323,7 +1405,7 @@ block:
 	RET
 
 // func dotQ5x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ5x4AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -1342,6 +1424,12 @@ TEXT ·dotQ5x4AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
 	VPSLLD.BCST   $0x04, 64(SI), Z6
 	VPSLLD.BCST   $0x04, 68(SI), Z7
 	VPSLLD.BCST   $0x04, 72(SI), Z8
@@ -1439,7 +1527,7 @@ block:
 	RET
 
 // func dotQ5x2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ5x2AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -1456,6 +1544,12 @@ TEXT ·dotQ5x2AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
 	VPSLLD.BCST   $0x04, 64(SI), Z4
 	VPSLLD.BCST   $0x04, 68(SI), Z5
 	VPANDD        32(DX), Z0, Z6
@@ -1523,7 +1617,7 @@ block:
 	RET
 
 // func dotQ5x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ5x1AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -1539,6 +1633,12 @@ TEXT ·dotQ5x1AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), SI
 
 block:
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4224(CX)
+	PREFETCHT0    4288(CX)
+	PREFETCHT0    4352(CX)
+	PREFETCHT0    4416(CX)
 	VPSLLD.BCST   $0x04, 64(BX), Z3
 	VPANDD        32(CX), Z0, Z4
 	KMOVQ         288(CX), K1
@@ -1591,7 +1691,7 @@ block:
 	RET
 
 // func dotQ5Mx8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ5Mx8AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -1614,6 +1714,12 @@ TEXT ·dotQ5Mx8AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
 	VPXORD        Z12, Z12, Z12
@@ -1788,7 +1894,7 @@ block:
 	RET
 
 // func dotQ5Mx4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ5Mx4AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -1807,6 +1913,12 @@ TEXT ·dotQ5Mx4AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
 	VPXORD        Z6, Z6, Z6
 	VPXORD        Z7, Z7, Z7
 	VPXORD        Z8, Z8, Z8
@@ -1913,7 +2025,7 @@ block:
 	RET
 
 // func dotQ5Mx2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ5Mx2AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -1930,6 +2042,12 @@ TEXT ·dotQ5Mx2AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), DI
 
 block:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
 	VPXORD        Z4, Z4, Z4
 	VPXORD        Z5, Z5, Z5
 	VPANDD        64(DX), Z0, Z6
@@ -2002,7 +2120,7 @@ block:
 	RET
 
 // func dotQ5Mx1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotQ5Mx1AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -2018,6 +2136,12 @@ TEXT ·dotQ5Mx1AVX512(SB), NOSPLIT, $0-48
 	MOVQ         blocks+40(FP), SI
 
 block:
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4224(CX)
+	PREFETCHT0    4288(CX)
+	PREFETCHT0    4352(CX)
+	PREFETCHT0    4416(CX)
 	VPXORD        Z3, Z3, Z3
 	VPANDD        64(CX), Z0, Z4
 	KMOVQ         320(CX), K1
@@ -2073,7 +2197,7 @@ block:
 	RET
 
 // func dotK4x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK4x8AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -2099,6 +2223,11 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
 	VPXORD        Z9, Z9, Z9
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
@@ -2265,7 +2394,7 @@ sub:
 	RET
 
 // func dotK4x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK4x4AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -2287,6 +2416,11 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
 	VPXORD        Z5, Z5, Z5
 	VPXORD        Z6, Z6, Z6
 	VPXORD        Z7, Z7, Z7
@@ -2385,7 +2519,7 @@ sub:
 	RET
 
 // func dotK4x2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK4x2AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -2405,6 +2539,11 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
 	VPXORD        Z3, Z3, Z3
 	VPXORD        Z4, Z4, Z4
 	VPANDD        32(DX), Z0, Z5
@@ -2469,7 +2608,7 @@ sub:
 	RET
 
 // func dotK4x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK4x1AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -2488,6 +2627,11 @@ block:
 	MOVQ $0x00000008, R8
 
 sub:
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4224(CX)
+	PREFETCHT0    4288(CX)
+	PREFETCHT0    4352(CX)
 	VPXORD        Z2, Z2, Z2
 	VPANDD        32(CX), Z0, Z3
 	VPDPBUSD.BCST (DX), Z3, Z2
@@ -2535,7 +2679,7 @@ sub:
 	RET
 
 // func dotK5x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK5x8AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -2563,6 +2707,12 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
 	VPXORD        Z12, Z12, Z12
@@ -2745,7 +2895,7 @@ sub:
 	RET
 
 // func dotK5x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK5x4AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -2769,6 +2919,12 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
 	VPXORD        Z6, Z6, Z6
 	VPXORD        Z7, Z7, Z7
 	VPXORD        Z8, Z8, Z8
@@ -2883,7 +3039,7 @@ sub:
 	RET
 
 // func dotK5x2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK5x2AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -2905,6 +3061,12 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
 	VPXORD        Z4, Z4, Z4
 	VPXORD        Z5, Z5, Z5
 	VPANDD        32(DX), Z0, Z6
@@ -2985,7 +3147,7 @@ sub:
 	RET
 
 // func dotK5x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK5x1AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -3006,6 +3168,12 @@ block:
 	MOVQ $0x00000008, R8
 
 sub:
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4224(CX)
+	PREFETCHT0    4288(CX)
+	PREFETCHT0    4352(CX)
+	PREFETCHT0    4416(CX)
 	VPXORD        Z3, Z3, Z3
 	VPANDD        32(CX), Z0, Z4
 	KMOVQ         288(CX), K1
@@ -3069,7 +3237,7 @@ sub:
 	RET
 
 // func dotK6x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK6x8AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -3097,6 +3265,13 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
+	PREFETCHT0    4480(DX)
 	VPSLLD.BCST   $0x05, 96(SI), Z10
 	VPSLLD.BCST   $0x05, 64(SI), Z18
 	VPSUBD        Z10, Z18, Z18
@@ -3296,7 +3471,7 @@ sub:
 	RET
 
 // func dotK6x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK6x4AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -3320,6 +3495,13 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
+	PREFETCHT0    4480(DX)
 	VPSLLD.BCST   $0x05, 96(SI), Z6
 	VPSLLD.BCST   $0x05, 64(SI), Z10
 	VPSUBD        Z6, Z10, Z10
@@ -3439,7 +3621,7 @@ sub:
 	RET
 
 // func dotK6x2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK6x2AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -3461,6 +3643,13 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	PREFETCHT0    4352(DX)
+	PREFETCHT0    4416(DX)
+	PREFETCHT0    4480(DX)
 	VPSLLD.BCST   $0x05, 96(SI), Z4
 	VPSLLD.BCST   $0x05, 64(SI), Z6
 	VPSUBD        Z4, Z6, Z6
@@ -3540,7 +3729,7 @@ sub:
 	RET
 
 // func dotK6x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·dotK6x1AVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z0
@@ -3561,6 +3750,13 @@ block:
 	MOVQ $0x00000008, R8
 
 sub:
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4224(CX)
+	PREFETCHT0    4288(CX)
+	PREFETCHT0    4352(CX)
+	PREFETCHT0    4416(CX)
+	PREFETCHT0    4480(CX)
 	VPSLLD.BCST   $0x05, 96(BX), Z3
 	VPSLLD.BCST   $0x05, 64(BX), Z4
 	VPSUBD        Z3, Z4, Z4
@@ -4499,7 +4695,7 @@ DATA bit<>+24(SB)/8, $0x8040201008040201
 GLOBL bit<>(SB), RODATA|NOPTR, $32
 
 // func dotQ8x4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ8x4AVX2(SB), NOSPLIT, $0-48
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -4517,6 +4713,15 @@ outputs:
 	MOVQ   blocks+40(FP), R8
 
 block:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	PREFETCHT0   4416(BX)
+	PREFETCHT0   4480(BX)
+	PREFETCHT0   4544(BX)
+	PREFETCHT0   4608(BX)
 	VMOVDQU      32(BX)(DX*8), Y8
 	VPXOR        sign<>+0(SB), Y8, Y8
 	VPBROADCASTD (SI), Y4
@@ -4762,7 +4967,7 @@ block:
 	RET
 
 // func dotQ8x2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ8x2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -4777,6 +4982,15 @@ TEXT ·dotQ8x2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), DI
 
 block:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
+	PREFETCHT0   4416(DX)
+	PREFETCHT0   4480(DX)
+	PREFETCHT0   4544(DX)
+	PREFETCHT0   4608(DX)
 	VMOVDQU      32(DX), Y9
 	VPXOR        sign<>+0(SB), Y9, Y9
 	VMOVDQU      64(DX), Y8
@@ -5015,7 +5229,7 @@ block:
 	RET
 
 // func dotQ8x1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ8x1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -5028,6 +5242,15 @@ TEXT ·dotQ8x1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), SI
 
 block:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
+	PREFETCHT0   4416(CX)
+	PREFETCHT0   4480(CX)
+	PREFETCHT0   4544(CX)
+	PREFETCHT0   4608(CX)
 	VMOVDQU      32(CX), Y5
 	VPXOR        sign<>+0(SB), Y5, Y5
 	VMOVDQU      64(CX), Y4
@@ -5168,7 +5391,7 @@ block:
 	RET
 
 // func dotQ4x4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ4x4AVX2(SB), NOSPLIT, $0-48
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -5186,6 +5409,11 @@ outputs:
 	MOVQ   blocks+40(FP), R8
 
 block:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
 	VPBROADCASTD 64(DI), Y4
 	VPSLLD       $0x03, Y4, Y4
 	VPBROADCASTD 68(DI), Y5
@@ -5355,7 +5583,7 @@ block:
 	RET
 
 // func dotQ4x2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ4x2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -5370,6 +5598,11 @@ TEXT ·dotQ4x2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), DI
 
 block:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
 	VPBROADCASTD 64(SI), Y4
 	VPSLLD       $0x03, Y4, Y4
 	VPBROADCASTD 64(SI), Y5
@@ -5536,7 +5769,7 @@ block:
 	RET
 
 // func dotQ4x1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ4x1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -5549,6 +5782,11 @@ TEXT ·dotQ4x1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), SI
 
 block:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
 	VPBROADCASTD 64(BX), Y2
 	VPSLLD       $0x03, Y2, Y2
 	VPBROADCASTD 64(BX), Y3
@@ -5657,7 +5895,7 @@ block:
 	RET
 
 // func dotQ4Mx4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ4Mx4AVX2(SB), NOSPLIT, $0-48
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -5675,6 +5913,11 @@ outputs:
 	MOVQ   blocks+40(FP), R8
 
 block:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
 	VMOVDQU      64(BX)(DX*8), Y7
 	VPAND        low<>+0(SB), Y7, Y7
 	VPBROADCASTD (SI), Y4
@@ -5845,7 +6088,7 @@ block:
 	RET
 
 // func dotQ4Mx2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ4Mx2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -5860,6 +6103,11 @@ TEXT ·dotQ4Mx2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), DI
 
 block:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
 	VMOVDQU      64(DX), Y6
 	VPAND        low<>+0(SB), Y6, Y6
 	VMOVDQU      96(DX), Y7
@@ -6026,7 +6274,7 @@ block:
 	RET
 
 // func dotQ4Mx1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ4Mx1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -6039,6 +6287,11 @@ TEXT ·dotQ4Mx1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), SI
 
 block:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
 	VMOVDQU      64(CX), Y2
 	VPAND        low<>+0(SB), Y2, Y2
 	VMOVDQU      96(CX), Y3
@@ -6148,7 +6401,7 @@ block:
 	RET
 
 // func dotQ5x4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ5x4AVX2(SB), NOSPLIT, $0-48
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -6166,6 +6419,12 @@ outputs:
 	MOVQ   blocks+40(FP), R8
 
 block:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	PREFETCHT0   4416(BX)
 	VPBROADCASTD 64(DI), Y4
 	VPSLLD       $0x04, Y4, Y4
 	VPBROADCASTD 68(DI), Y5
@@ -6387,7 +6646,7 @@ block:
 	RET
 
 // func dotQ5x2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ5x2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -6402,6 +6661,12 @@ TEXT ·dotQ5x2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), DI
 
 block:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
+	PREFETCHT0   4416(DX)
 	VPBROADCASTD 64(SI), Y4
 	VPSLLD       $0x04, Y4, Y4
 	VPBROADCASTD 64(SI), Y5
@@ -6668,7 +6933,7 @@ block:
 	RET
 
 // func dotQ5x1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ5x1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -6681,6 +6946,12 @@ TEXT ·dotQ5x1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), SI
 
 block:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
+	PREFETCHT0   4416(CX)
 	VPBROADCASTD 64(BX), Y2
 	VPSLLD       $0x04, Y2, Y2
 	VPBROADCASTD 64(BX), Y3
@@ -6887,7 +7158,7 @@ block:
 	RET
 
 // func dotQ5Mx4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ5Mx4AVX2(SB), NOSPLIT, $0-48
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -6905,6 +7176,12 @@ outputs:
 	MOVQ   blocks+40(FP), R8
 
 block:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	PREFETCHT0   4416(BX)
 	VMOVDQU      64(BX)(DX*8), Y7
 	VPAND        low<>+0(SB), Y7, Y7
 	VPBROADCASTD 320(BX)(DX*1), Y4
@@ -7127,7 +7404,7 @@ block:
 	RET
 
 // func dotQ5Mx2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ5Mx2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -7142,6 +7419,12 @@ TEXT ·dotQ5Mx2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), DI
 
 block:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
+	PREFETCHT0   4416(DX)
 	VMOVDQU      64(DX), Y6
 	VPAND        low<>+0(SB), Y6, Y6
 	VPBROADCASTD 320(DX), Y4
@@ -7408,7 +7691,7 @@ block:
 	RET
 
 // func dotQ5Mx1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotQ5Mx1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -7421,6 +7704,12 @@ TEXT ·dotQ5Mx1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   blocks+40(FP), SI
 
 block:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
+	PREFETCHT0   4416(CX)
 	VMOVDQU      64(CX), Y2
 	VPAND        low<>+0(SB), Y2, Y2
 	VPBROADCASTD 320(CX), Y3
@@ -7628,7 +7917,7 @@ block:
 	RET
 
 // func dotK4x4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotK4x4AVX2(SB), NOSPLIT, $0-48
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -7651,6 +7940,11 @@ block:
 	MOVQ $0x00000008, R10
 
 sub:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
 	VMOVDQU      32(BX)(DX*8), Y7
 	VPAND        low<>+0(SB), Y7, Y7
 	VPBROADCASTD (SI), Y4
@@ -7829,7 +8123,7 @@ sub:
 	RET
 
 // func dotK4x2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotK4x2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -7849,6 +8143,11 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
 	VMOVDQU      32(DX), Y6
 	VPAND        low<>+0(SB), Y6, Y6
 	VMOVDQU      64(DX), Y7
@@ -8029,7 +8328,7 @@ sub:
 	RET
 
 // func dotK4x1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotK4x1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -8047,6 +8346,11 @@ block:
 	MOVQ $0x00000008, R8
 
 sub:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
 	VMOVDQU      32(CX), Y2
 	VPAND        low<>+0(SB), Y2, Y2
 	VMOVDQU      64(CX), Y3
@@ -8170,7 +8474,7 @@ sub:
 	RET
 
 // func dotK5x4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotK5x4AVX2(SB), NOSPLIT, $0-48
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -8193,6 +8497,12 @@ block:
 	MOVQ $0x00000008, R10
 
 sub:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	PREFETCHT0   4416(BX)
 	VMOVDQU      32(BX)(DX*8), Y7
 	VPAND        low<>+0(SB), Y7, Y7
 	VPBROADCASTD 288(BX)(DX*1), Y4
@@ -8423,7 +8733,7 @@ sub:
 	RET
 
 // func dotK5x2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotK5x2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -8443,6 +8753,12 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
+	PREFETCHT0   4416(DX)
 	VMOVDQU      32(DX), Y6
 	VPAND        low<>+0(SB), Y6, Y6
 	VPBROADCASTD 288(DX), Y4
@@ -8723,7 +9039,7 @@ sub:
 	RET
 
 // func dotK5x1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotK5x1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -8741,6 +9057,12 @@ block:
 	MOVQ $0x00000008, R8
 
 sub:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
+	PREFETCHT0   4416(CX)
 	VMOVDQU      32(CX), Y2
 	VPAND        low<>+0(SB), Y2, Y2
 	VPBROADCASTD 288(CX), Y3
@@ -8962,7 +9284,7 @@ sub:
 	RET
 
 // func dotK6x4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotK6x4AVX2(SB), NOSPLIT, $0-48
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -8985,6 +9307,13 @@ block:
 	MOVQ $0x00000008, R10
 
 sub:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	PREFETCHT0   4416(BX)
+	PREFETCHT0   4480(BX)
 	VPMOVSXBD    (BX)(DX*2), Y7
 	VPMOVSXBD    16(BX)(DX*2), Y8
 	VPSUBD       Y8, Y7, Y7
@@ -9237,7 +9566,7 @@ sub:
 	RET
 
 // func dotK6x2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotK6x2AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -9257,6 +9586,13 @@ block:
 	MOVQ $0x00000008, R9
 
 sub:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
+	PREFETCHT0   4416(DX)
+	PREFETCHT0   4480(DX)
 	VPMOVSXBD    (DX), Y6
 	VPMOVSXBD    16(DX), Y5
 	VPSUBD       Y5, Y6, Y6
@@ -9547,7 +9883,7 @@ sub:
 	RET
 
 // func dotK6x1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dotK6x1AVX2(SB), NOSPLIT, $0-48
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -9565,6 +9901,13 @@ block:
 	MOVQ $0x00000008, R8
 
 sub:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
+	PREFETCHT0   4416(CX)
+	PREFETCHT0   4480(CX)
 	VPMOVSXBD    (CX), Y2
 	VPMOVSXBD    16(CX), Y3
 	VPSUBD       Y3, Y2, Y2

@@ -7,12 +7,12 @@ package cpu
 import "unsafe"
 
 // The assembly reads a panelBlock at these offsets: where the type has others, this does not compile.
-var (
-	_ [384]byte = [unsafe.Sizeof(panelBlock{})]byte{}
-	_ [32]byte = [unsafe.Sizeof(panelBlock{}.q[0])]byte{}
-	_ [0]byte = [unsafe.Offsetof(panelBlock{}.q)]byte{}
-	_ [256]byte = [unsafe.Offsetof(panelBlock{}.d)]byte{}
-	_ [288]byte = [unsafe.Offsetof(panelBlock{}.sd)]byte{}
-	_ [320]byte = [unsafe.Offsetof(panelBlock{}.neg)]byte{}
-	_ [352]byte = [unsafe.Offsetof(panelBlock{}.negLo)]byte{}
-)
+var _ = [...][0]struct{}{
+	[unsafe.Sizeof(panelBlock{}) - 384]struct{}{},
+	[unsafe.Sizeof(panelBlock{}.q[0]) - 32]struct{}{},
+	[unsafe.Offsetof(panelBlock{}.q) - 0]struct{}{},
+	[unsafe.Offsetof(panelBlock{}.d) - 256]struct{}{},
+	[unsafe.Offsetof(panelBlock{}.sd) - 288]struct{}{},
+	[unsafe.Offsetof(panelBlock{}.neg) - 320]struct{}{},
+	[unsafe.Offsetof(panelBlock{}.negLo) - 352]struct{}{},
+}

@@ -144,6 +144,7 @@ func (k *kernel) clear(t tile) {
 // block adds the products of a block of 32 to the accumulators, and moves to the next.
 func (k *kernel) block() {
 	f := k.format
+	k.prefetch(f.bytes())
 	sum := k.isa.sums(k)
 	scale := k.scales(0)
 	for r := range sum {
@@ -174,6 +175,16 @@ func (k *kernel) block() {
 	ADDQ(U32(f.bytes()), k.w)
 	ADDQ(U32(panelBytes), k.q)
 	ADDQ(U32(panelBytes), k.d)
+}
+
+// ahead is how far before their use weights are asked of memory.
+const ahead = 4096
+
+// prefetch asks for the weights that follow the next n bytes by a distance.
+func (k *kernel) prefetch(n int) {
+	for at := 0; at < n; at += 64 {
+		PREFETCHT0(Mem{Base: k.w, Disp: ahead + at})
+	}
 }
 
 // scales are the weights' scales (which = 0) or minima (1) in float32.
