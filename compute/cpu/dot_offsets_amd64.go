@@ -7,12 +7,12 @@ package cpu
 import "unsafe"
 
 // The assembly reads a panelBlock at these offsets: where the type has others, this does not compile.
-var _ = [...][0]struct{}{
-	[unsafe.Sizeof(panelBlock{}) - 384]struct{}{},
-	[unsafe.Sizeof(panelBlock{}.q[0]) - 32]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.q) - 0]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.d) - 256]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.sd) - 288]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.neg) - 320]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.negLo) - 352]struct{}{},
-}
+var (
+	_ = [1]struct{}{unsafe.Sizeof(panelBlock{}) - 384: {}}
+	_ = [1]struct{}{unsafe.Sizeof(panelBlock{}.q[0]) - 32: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.q) - 0: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.d) - 256: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.sd) - 288: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.neg) - 320: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.negLo) - 352: {}}
+)

@@ -31,15 +31,15 @@ package cpu
 import "unsafe"
 
 // The assembly reads a panelBlock at these offsets: where the type has others, this does not compile.
-var _ = [...][0]struct{}{
-	[unsafe.Sizeof(panelBlock{}) - %d]struct{}{},
-	[unsafe.Sizeof(panelBlock{}.q[0]) - %d]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.q) - %d]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.d) - %d]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.sd) - %d]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.neg) - %d]struct{}{},
-	[unsafe.Offsetof(panelBlock{}.negLo) - %d]struct{}{},
-}
+var (
+	_ = [1]struct{}{unsafe.Sizeof(panelBlock{}) - %d: {}}
+	_ = [1]struct{}{unsafe.Sizeof(panelBlock{}.q[0]) - %d: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.q) - %d: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.d) - %d: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.sd) - %d: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.neg) - %d: {}}
+	_ = [1]struct{}{unsafe.Offsetof(panelBlock{}.negLo) - %d: {}}
+)
 `, panelBytes, panelRowQ, panelQ, panelD, panelSD, panelNeg, panelNegLo)
 
 // format is a packed layout of quantised weights.
