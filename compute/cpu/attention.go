@@ -9,168 +9,161 @@ import (
 // attendRows is how many rows of a sequence read a page together, so that it comes from the nearest cache.
 const attendRows = 8
 
-// attendScratch is what a thread needs to attend: for each row of a tile and query head, scaled queries, the open split,
-// and the total of the closed ones.
-type attendScratch struct {
-	q, split, total []float32               // [attendRows, heads, HeadDim]
-	open, closed    []partial               // [attendRows, heads]
-	scores          [][compute.Page]float32 // [heads]
-	rescale         []float32               // [heads]
-}
+// rowRun is up to attendRows rows of one sequence that stand together in a batch: [first, first+rows).
+type rowRun struct{ first, rows int }
 
-func (a *attendScratch) size(heads, dim int) {
-	if n := attendRows * heads; len(a.open) < n || len(a.q) < n*dim {
-		a.q, a.split, a.total = make([]float32, n*dim), make([]float32, n*dim), make([]float32, n*dim)
-		a.open, a.closed = make([]partial, n), make([]partial, n)
-		a.scores, a.rescale = make([][compute.Page]float32, heads), make([]float32, heads)
-	}
-}
-
-// attendTask is the query heads [head, head+heads) of one KV head, for up to eight rows of one sequence.
-type attendTask struct {
-	*attendScratch
-	kernels    *kernels
-	memory     *kvMemory
-	layer      int
-	table      []int32
-	kvHead     int
-	heads, dim int
-	scale      float32
-	window     int
-}
-
-// Attention is independent work per row and query head; rows of a sequence that stand together share their reading. See
-// attend.go for the order of sums.
-func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a compute.Attn) compute.Tensor {
-	m := kv.Memory.(*kvMemory)
-	dim := m.shape.HeadDim
-	out, om := s.tensor(q.Rows, q.Width)
-	if a.Scale == 0 {
-		a.Scale = float32(1 / math.Sqrt(float64(dim)))
-	}
-	tiles := rowTiles(b)
-	grouped := q.Width / dim / m.shape.Heads // query heads that share a KV head
-	heads := grouped
-	for heads%2 == 0 && len(tiles)*q.Width/dim/heads < s.pool.threads {
-		heads /= 2
-	}
-	parts := q.Width / dim / heads
-	s.pool.run(len(tiles)*parts, func(thread, i int) {
-		rows, head := tiles[i/parts], i%parts*heads
-		slot := b.Slots[rows[0]]
-		if slot < 0 {
-			for _, r := range rows {
-				clear(om.row(int(r), q.Width)[head*dim:][:heads*dim])
-			}
-			return
-		}
-		t := attendTask{attendScratch: &s.scratch[thread], kernels: s.kernels, memory: m, layer: kv.Layer,
-			table: kv.Tables[slot], kvHead: head / grouped, heads: heads, dim: dim, scale: a.Scale, window: a.Window}
-		t.size(heads, dim)
-		t.attend(b, rows, func(r int32) (query, dst []float32) {
-			return mem(q).row(int(r), q.Width)[head*dim:][:heads*dim], om.row(int(r), q.Width)[head*dim:][:heads*dim]
-		})
-	})
-	return out
-}
-
-// rowTiles cuts the batch into runs of at most eight rows of one sequence.
-func rowTiles(b *compute.Batch) [][]int32 {
-	var tiles [][]int32
-	for r := range b.Slots {
-		if last := len(tiles) - 1; last >= 0 && len(tiles[last]) < attendRows && b.Slots[tiles[last][0]] == b.Slots[r] {
-			tiles[last] = append(tiles[last], int32(r))
+// rowRuns cuts the batch into runs.
+func rowRuns(b *compute.Batch) []rowRun {
+	var runs []rowRun
+	for r, slot := range b.Slots {
+		if last := len(runs) - 1; last >= 0 && runs[last].rows < attendRows && b.Slots[runs[last].first] == slot {
+			runs[last].rows++
 			continue
 		}
-		tiles = append(tiles, []int32{int32(r)})
+		runs = append(runs, rowRun{r, 1})
 	}
-	return tiles
+	return runs
 }
 
-// attend computes the rows' outputs: pages ascending, for each page the rows that see it.
-func (t *attendTask) attend(b *compute.Batch, rows []int32, of func(r int32) (query, dst []float32)) {
-	wide := t.heads * t.dim
-	first, last := math.MaxInt, 0
-	for i, r := range rows {
-		query, _ := of(r)
-		for j, v := range query {
-			t.q[i*wide+j] = v * t.scale
-		}
-		clear(t.split[i*wide:][:wide])
-		clear(t.total[i*wide:][:wide])
-		for h := range t.heads {
-			t.open[i*t.heads+h].reset()
-			t.closed[i*t.heads+h].reset()
-		}
-		from, to := t.sees(int(b.Positions[r]))
-		first, last = min(first, from/compute.Page), max(last, (to-1)/compute.Page)
+// attention is one call of the operation, and how its work is divided.
+type attention struct {
+	*step
+	compute.Attn
+	batch   *compute.Batch
+	kv      compute.KV
+	q, out  *buffer
+	width   int // of q and out
+	dim     int // of a head
+	grouped int // query heads that share a KV head
+	heads   int // query heads of a piece
+	pieces  []attendPiece
+}
+
+// attendPiece is a run and query heads [head, head+heads): over all splits, or over one of them, which it leaves open.
+type attendPiece struct {
+	run   rowRun
+	head  int
+	split int // allSplits: all
+	open  accumulator
+}
+
+const allSplits = -1
+
+// Attention is independent work per row and query head; rows of a sequence that stand together share their reading. Where
+// there are few of them, the splits are shared out too. See attend.go for the order of sums, which this does not change.
+func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a compute.Attn) compute.Tensor {
+	shape := kv.Memory.Shape()
+	if a.Scale == 0 {
+		a.Scale = float32(1 / math.Sqrt(float64(shape.HeadDim)))
 	}
-	for page := first; page <= last; page++ {
-		for i, r := range rows {
-			from, to := t.sees(int(b.Positions[r]))
-			from, to = max(0, from-page*compute.Page), min(compute.Page, to-page*compute.Page)
-			if from < to {
-				t.page(i, int(t.table[page]), from, to)
+	result, out := s.tensor(q.Rows, q.Width)
+	w := attention{step: s, Attn: a, batch: b, kv: kv, q: mem(q), out: out, width: q.Width, dim: shape.HeadDim,
+		grouped: q.Width / shape.HeadDim / shape.Heads}
+	w.divide()
+	s.pool.run(len(w.pieces), func(thread, i int) { w.piece(thread, &w.pieces[i]) })
+	w.merge()
+	return result
+}
+
+// divide cuts the work into pieces: a run and a KV head, all splits. Where those are too few to keep the threads even, each
+// split is a piece; where they are still fewer than threads, query heads that share a KV head part.
+func (w *attention) divide() {
+	const even = 4 // pieces a thread
+	runs, all := rowRuns(w.batch), w.width/w.dim
+	count, bySplit := len(runs)*all/w.grouped, false
+	if count < even*w.pool.threads {
+		count, bySplit = 0, true
+		for _, run := range runs {
+			first, last := w.splits(run)
+			count += (last - first + 1) * all / w.grouped
+		}
+	}
+	for w.heads = w.grouped; w.heads%2 == 0 && count < w.pool.threads; w.heads /= 2 {
+		count *= 2
+	}
+	w.pieces = make([]attendPiece, 0, count)
+	for _, run := range runs {
+		for head := 0; head < all; head += w.heads {
+			first, last := allSplits, allSplits
+			if bySplit {
+				first, last = w.splits(run)
+			}
+			for split := first; split <= last; split++ {
+				w.pieces = append(w.pieces, attendPiece{run: run, head: head, split: split})
 			}
 		}
-		if (page+1)%splitPages == 0 || page == last {
-			t.close(len(rows))
+	}
+}
+
+// splits are the splits [first, last] that a run sees.
+func (w *attention) splits(run rowRun) (first, last int) {
+	const positions = splitPages * compute.Page
+	first = math.MaxInt
+	for _, p := range w.batch.Positions[run.first:][:run.rows] {
+		from, to := sees(int(p), w.Window)
+		first, last = min(first, from/positions), max(last, (to-1)/positions)
+	}
+	return first, last
+}
+
+// piece computes a piece.
+func (w *attention) piece(thread int, p *attendPiece) {
+	if w.batch.Slots[p.run.first] < 0 {
+		for r := range p.run.rows {
+			clear(w.out.row(p.run.first+r, w.width)[p.head*w.dim:][:w.heads*w.dim])
+		}
+		return
+	}
+	t := attendTask{attendScratch: &w.scratch[thread], kernels: w.kernels, memory: w.kv.Memory.(*kvMemory), layer: w.kv.Layer,
+		table: w.kv.Tables[w.batch.Slots[p.run.first]], kvHead: p.head / w.grouped, heads: w.heads, dim: w.dim,
+		positions: w.batch.Positions[p.run.first:][:p.run.rows], window: w.Window}
+	t.size(p.run.rows*w.heads, w.dim)
+	for r := range p.run.rows {
+		query := w.q.row(p.run.first+r, w.width)[p.head*w.dim:][:w.heads*w.dim]
+		for i, v := range query {
+			t.q[r*len(query)+i] = v * w.Scale
 		}
 	}
-	for i, r := range rows {
-		_, dst := of(r)
-		for h := range t.heads {
-			inverse := 1 / t.closed[i*t.heads+h].sums[0]
-			for d := range t.dim {
-				dst[h*t.dim+d] = t.total[i*wide+h*t.dim+d] * inverse
-			}
+	if p.split != allSplits {
+		p.open.reset(p.run.rows*w.heads, w.dim)
+		t.attend(p.split, &p.open)
+		return
+	}
+	t.total.reset(p.run.rows*w.heads, w.dim)
+	first, last := w.splits(p.run)
+	for split := first; split <= last; split++ {
+		t.split.reset(p.run.rows*w.heads, w.dim)
+		t.attend(split, &t.split)
+		t.total.merge(&t.split)
+	}
+	w.store(p, &t.total)
+}
+
+// merge closes the splits that pieces left open, ascending.
+func (w *attention) merge() {
+	total := &w.scratch[0].total
+	for i := range w.pieces {
+		p := &w.pieces[i]
+		if p.split == allSplits || w.batch.Slots[p.run.first] < 0 {
+			continue
+		}
+		if i == 0 || w.pieces[i-1].run != p.run || w.pieces[i-1].head != p.head {
+			total.reset(p.run.rows*w.heads, w.dim)
+		}
+		total.merge(&p.open)
+		if i+1 == len(w.pieces) || w.pieces[i+1].run != p.run || w.pieces[i+1].head != p.head {
+			w.store(p, total)
 		}
 	}
 }
 
-// sees is the positions [from, to) that a row at a position attends.
-func (t *attendTask) sees(position int) (from, to int) {
-	if t.window > 0 {
-		from = max(0, position+1-t.window)
-	}
-	return from, position + 1
-}
-
-// page adds keys [from, to) of a page to row i's open split.
-func (t *attendTask) page(i, page, from, to int) {
-	wide := t.heads * t.dim
-	q, out, open := t.q[i*wide:][:wide], t.split[i*wide:][:wide], t.open[i*t.heads:][:t.heads]
-	scores, rescale := t.scores[:t.heads], t.rescale[:t.heads]
-	keys, n := t.memory.at(t.layer, page, t.kvHead), t.memory.headLen()
-	if m := t.memory; m.full != nil {
-		scoresGo(scores, q, m.full[keys:][:n])
-	} else {
-		t.kernels.scores(scores, q, m.half[keys:][:n])
-	}
-	for h := range scores {
-		for j := range from {
-			scores[h][j] = float32(math.Inf(-1))
-		}
-		for j := to; j < compute.Page; j++ {
-			scores[h][j] = float32(math.Inf(-1))
-		}
-		rescale[h] = t.kernels.softmax(&scores[h], &open[h].peak, &open[h].sums)
-	}
-	if m := t.memory; m.full != nil {
-		valuesGo(out, scores, rescale, m.full[keys+n:][:n], from, to)
-	} else {
-		t.kernels.values(out, scores, rescale, m.half[keys+n:][:n], from, to)
-	}
-}
-
-// close merges the rows' open splits into their totals. A split that saw nothing changes nothing.
-func (t *attendTask) close(rows int) {
-	for i := range rows * t.heads {
-		if open := &t.open[i]; open.sums != [16]float32{} {
-			out := t.split[i*t.dim:][:t.dim]
-			t.closed[i].merge(t.total[i*t.dim:][:t.dim], open, out)
-			open.reset()
-			clear(out)
+// store divides the totals of a piece's vectors by their sums.
+func (w *attention) store(p *attendPiece, total *accumulator) {
+	for i := range total.parts {
+		r, h := i/w.heads, i%w.heads
+		dst, inverse := w.out.row(p.run.first+r, w.width)[(p.head+h)*w.dim:][:w.dim], 1/total.parts[i].sums[0]
+		for d, v := range total.out[i*w.dim:][:w.dim] {
+			dst[d] = v * inverse
 		}
 	}
 }
