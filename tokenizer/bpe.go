@@ -14,8 +14,8 @@ type bpe struct {
 	split   []scanner
 	byteID  [256]int32 // the token of a single byte, or None
 	pairs   pairs
-	words   map[string]int32 // word to token, where whole words come before merges; else nil
-	scratch sync.Pool        // *merger
+	words   *texts    // by text, where whole words come before merges; else nil
+	scratch sync.Pool // *merger
 }
 
 // newBPE builds the encoder. text holds the bytes of each token.
@@ -25,18 +25,16 @@ func newBPE(c *Config, pre preTokenizer, text []string) (*bpe, error) {
 	for i := range b.byteID {
 		b.byteID[i] = None
 	}
-	ids := make(map[string]int32, len(c.Tokens)) // by escaped text
-	for id := len(c.Tokens) - 1; id >= 0; id-- { // backwards: of equal texts the first id stays
-		switch c.typeOf(id) {
-		case Control, Unknown, UserDefined:
+	escaped := newTexts(c.Tokens)
+	for id := range c.Tokens {
+		if !mergeable(c.typeOf(id)) {
 			continue
 		}
-		ids[c.Tokens[id]] = int32(id)
-		if len(text[id]) == 1 {
+		escaped.insert(int32(id))
+		if len(text[id]) == 1 && b.byteID[text[id][0]] == None {
 			b.byteID[text[id][0]] = int32(id)
 		}
 	}
-	var joined []byte
 	for rank, m := range c.Merges {
 		cut := 0
 		if m != "" {
@@ -45,27 +43,26 @@ func newBPE(c *Config, pre preTokenizer, text []string) (*bpe, error) {
 		if cut == 0 {
 			return nil, fmt.Errorf("tokenizer: merge %d is %q, want two tokens with a space between them; convert again", rank, m)
 		}
-		l, okL := ids[m[:cut]]
-		r, okR := ids[m[cut+1:]]
-		joined = append(append(joined[:0], m[:cut]...), m[cut+1:]...)
-		id, ok := ids[string(joined)]
-		if !okL || !okR || !ok {
+		l, r := escaped.find(m[:cut]), escaped.find(m[cut+1:])
+		id := escaped.find(m[:cut] + m[cut+1:])
+		if l == None || r == None || id == None {
 			return nil, fmt.Errorf("tokenizer: merge %d is %q, but the vocabulary lacks a part or the whole; convert again", rank, m)
 		}
 		b.pairs.insert(l, r, id, uint32(rank))
 	}
 	if pre.wholeWords {
-		b.words = make(map[string]int32, len(ids))
-		for id := len(c.Tokens) - 1; id >= 0; id-- {
-			switch c.typeOf(id) {
-			case Control, Unknown, UserDefined:
-				continue
+		b.words = newTexts(text)
+		for id := range text {
+			if mergeable(c.typeOf(id)) {
+				b.words.insert(int32(id))
 			}
-			b.words[text[id]] = int32(id)
 		}
 	}
 	return b, nil
 }
+
+// mergeable tells whether merging text can make a token of a type. Added tokens are found before that, others never.
+func mergeable(t Type) bool { return t != Control && t != Unknown && t != UserDefined }
 
 func (b *bpe) pair(_ string, l, r *symbol) (int32, uint32) {
 	s := b.pairs.slot(l.id, r.id)
@@ -83,8 +80,10 @@ func (b *bpe) encode(dst []int32, text string) []int32 {
 
 // word appends the tokens of a word.
 func (b *bpe) word(dst []int32, word string, m *merger) []int32 {
-	if id, ok := b.words[word]; ok {
-		return append(dst, id)
+	if b.words != nil {
+		if id := b.words.find(word); id != None {
+			return append(dst, id)
+		}
 	}
 	m.reset()
 	for i := range len(word) {

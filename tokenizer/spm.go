@@ -13,14 +13,14 @@ import (
 // neighbours whose concatenation is a token, those with the highest score merge first. A character without a token
 // becomes its bytes, or the unknown token where the vocabulary has no bytes.
 type spm struct {
-	ids     map[string]int32 // escaped text to token
-	ranks   []uint32         // of each token: a higher score is a lower rank
-	longest int              // bytes of the longest token
-	byteID  [256]int32       // the token <0xXX> of each byte; all None if the vocabulary has no bytes
-	unknown int32            // used then
-	prefix  bool             // a stretch of plain text gets a space in front
-	glued   map[rune]bool    // characters after which a token can go on with a space; see words
-	scratch sync.Pool        // *scratch
+	texts   *texts        // by escaped text
+	ranks   []uint32      // of each token: a higher score is a lower rank
+	longest int           // bytes of the longest token
+	byteID  [256]int32    // the token <0xXX> of each byte; all None if the vocabulary has no bytes
+	unknown int32         // used then
+	prefix  bool          // a stretch of plain text gets a space in front
+	glued   map[rune]bool // characters after which a token can go on with a space; see words
+	scratch sync.Pool     // *scratch
 }
 
 const escapedSpace = "\u2581" // ▁
@@ -30,7 +30,7 @@ func newSPM(c *Config) (*spm, error) {
 		return nil, fmt.Errorf("tokenizer: a SentencePiece vocabulary (model %q) needs scores, found none; convert again", c.Model)
 	}
 	s := &spm{
-		ids:     make(map[string]int32, len(c.Tokens)),
+		texts:   newTexts(c.Tokens),
 		ranks:   make([]uint32, len(c.Tokens)),
 		unknown: c.UNK,
 		prefix:  choose(c.AddSpacePrefix, true),
@@ -41,8 +41,7 @@ func newSPM(c *Config) (*spm, error) {
 		s.byteID[i] = None
 	}
 	count := 0
-	for id := len(c.Tokens) - 1; id >= 0; id-- { // backwards: of equal texts the first id stays
-		text := c.Tokens[id]
+	for id, text := range c.Tokens {
 		switch c.typeOf(id) {
 		case Control, Unknown:
 			continue // no text merges to these
@@ -52,12 +51,12 @@ func newSPM(c *Config) (*spm, error) {
 				return nil, fmt.Errorf("tokenizer: token %d: %w", id, err)
 			}
 			if s.byteID[b] == None {
+				s.byteID[b] = int32(id)
 				count++
 			}
-			s.byteID[b] = int32(id)
 			continue
 		}
-		s.ids[text] = int32(id)
+		s.texts.insert(int32(id))
 		s.ranks[id] = rankOf(c.Scores[id])
 		s.longest = max(s.longest, len(text))
 		s.glue(text)
@@ -123,8 +122,8 @@ func (s *spm) pair(text string, l, r *symbol) (int32, uint32) {
 	if int(r.end-l.start) > s.longest {
 		return None, never
 	}
-	id, ok := s.ids[text[l.start:r.end]]
-	if !ok {
+	id := s.texts.find(text[l.start:r.end])
+	if id == None {
 		return None, never
 	}
 	return id, s.ranks[id]
@@ -161,12 +160,12 @@ func (s *spm) word(dst []int32, word string, m *merger) []int32 {
 	unknown := false
 	for y := range m.all() {
 		piece := word[y.start:y.end]
-		id, ok := y.id, y.id != None
-		if !ok { // it never merged
-			id, ok = s.ids[piece]
+		id := y.id
+		if id == None { // it never merged
+			id = s.texts.find(piece)
 		}
 		switch {
-		case ok:
+		case id != None:
 			dst, unknown = append(dst, id), false
 		case s.byteID[0] != None:
 			for _, b := range []byte(piece) {
