@@ -3,6 +3,8 @@ package cpu
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"memra/compute"
 	"memra/gguf"
@@ -24,7 +26,7 @@ type layout struct {
 	step    int                                       // values of K in a packed block
 	float   bool                                      // activations are taken as they are, not quantised
 	bytes   int                                       // of a packed block of 16 outputs
-	pack    func(dst []byte, src *sourceRows)         // one block
+	pack    func(dst, row []byte, lane int)           // a row of the file, into one output of a group of zeros
 	unpack  func(dst []float32, src []byte, lane int) // one block of one output
 }
 
@@ -88,31 +90,34 @@ func (d *Device) Pack(format gguf.Type, rows, width int, data []byte) (compute.W
 	if p.data, err = d.memory(ceilDiv(rows, group) * p.groupBytes()); err != nil {
 		return compute.Weight{}, err
 	}
-	src := sourceRows{blockBytes: f.Bytes, rowBytes: rowBytes}
-	for g := range ceilDiv(rows, group) {
-		src.data, src.rows = data[g*group*rowBytes:], min(group, rows-g*group)
-		for b := range p.blocks {
-			src.block = b
-			l.pack(p.group(g)[b*l.bytes:][:l.bytes], &src)
+	d.eachGroup(ceilDiv(rows, group), func(g int) {
+		for o := range min(group, rows-g*group) {
+			l.pack(p.group(g), data[(g*group+o)*rowBytes:][:rowBytes], o)
 		}
-	}
+	})
 	return compute.Weight{Rows: rows, Width: width, Format: format.String(), Bytes: len(p.data), Mem: p}, nil
 }
 
-// sourceRows is the group of file rows that a layout packs a block of. Lanes beyond rows do not exist: they pack as zeros.
-type sourceRows struct {
-	data                       []byte
-	rows, rowBytes, blockBytes int
-	block                      int
-}
-
-// at is the bytes of the current block of lane o, nil for a lane that does not exist.
-func (s *sourceRows) at(o int) []byte {
-	if o >= s.rows {
-		return nil
+// eachGroup runs work for groups [0, groups), on as many goroutines as the device has threads. It leaves the pool alone, whose
+// work comes from one goroutine at a time.
+func (d *Device) eachGroup(groups int, work func(g int)) {
+	const perPiece = 64
+	var next atomic.Int64
+	var done sync.WaitGroup
+	for range min(d.pool.threads, ceilDiv(groups, perPiece)) {
+		done.Go(func() {
+			for {
+				to := int(next.Add(perPiece))
+				if to-perPiece >= groups {
+					return
+				}
+				for g := to - perPiece; g < min(to, groups); g++ {
+					work(g)
+				}
+			}
+		})
 	}
-	row := s.data[o*s.rowBytes:][:s.rowBytes]
-	return row[s.block*s.blockBytes:][:s.blockBytes]
+	done.Wait()
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -16,9 +16,9 @@ import (
 // Pairs (fifth and sixth bits): bits 2j and 2j+1 of byte 64*h+4*o+i belong to vector 2j+h.
 var (
 	layoutK4 = &layout{name: "k4", formats: []gguf.Type{gguf.Q4_K}, step: 256, bytes: affineBytes(4),
-		pack: func(dst []byte, src *sourceRows) { packAffine(dst, src, 4) }, unpack: unpackAffine(4)}
+		pack: func(dst, row []byte, o int) { packAffine(dst, row, o, 4) }, unpack: unpackAffine(4)}
 	layoutK5 = &layout{name: "k5", formats: []gguf.Type{gguf.Q5_K}, step: 256, bytes: affineBytes(5),
-		pack: func(dst []byte, src *sourceRows) { packAffine(dst, src, 5) }, unpack: unpackAffine(5)}
+		pack: func(dst, row []byte, o int) { packAffine(dst, row, o, 5) }, unpack: unpackAffine(5)}
 	layoutK6 = &layout{name: "k6", formats: []gguf.Type{gguf.Q6_K}, step: 256, bytes: k6Bytes,
 		pack: packK6, unpack: unpackK6}
 )
@@ -43,28 +43,25 @@ func affineSub(bits int) int {
 // affineBytes is the size of a packed block of 256.
 func affineBytes(bits int) int { return 2*scaleBytes + 8*affineSub(bits) }
 
-// packAffine packs a block of Q4_K (d, dmin, 12 bytes of scales, nibbles) or Q5_K (the same, 32 bytes of fifth bits before
-// the nibbles).
-func packAffine(dst []byte, src *sourceRows, bits int) {
-	clear(dst)
-	for o := range group {
-		row := src.at(o)
-		if row == nil {
-			continue
-		}
+// packAffine packs a row of Q4_K (d, dmin, 12 bytes of scales, nibbles) or Q5_K (the same, 32 bytes of fifth bits before the
+// nibbles).
+func packAffine(dst, row []byte, o, bits int) {
+	fileBytes := 16 + 32*bits
+	for ; len(row) > 0; row, dst = row[fileBytes:], dst[affineBytes(bits):] {
 		copy(dst[2*o:], row[0:2])
 		copy(dst[scaleBytes+2*o:], row[2:4])
-		scales, fifth, nibbles := row[4:16], row[16:48], row[len(row)-128:]
+		scales, fifth, nibbles := row[4:16], row[16:48], row[fileBytes-128:fileBytes]
 		for g := range 8 {
 			sub := dst[2*scaleBytes+g*affineSub(bits):][:affineSub(bits)]
 			sub[o], sub[group+o] = scaleMin(scales, g)
-			for l := range blockLen {
-				q := nibbles[32*(g/2)+l] >> (g % 2 * 4) & 15
+			var q ints32
+			for v := range q {
+				q[v] = u32At(nibbles[32*(g/2):], v) >> (g % 2 * 4) & 0x0f0f0f0f
 				if bits == 5 {
-					q |= fifth[l] >> g & 1 << 4
+					q[v] |= u32At(fifth, v) >> g & 0x01010101 << 4
 				}
-				putInt(sub[2*group:], bits, o, l, q)
 			}
+			q.put(sub[2*group:], bits, o)
 		}
 	}
 }
@@ -90,23 +87,21 @@ func unpackAffine(bits int) func([]float32, []byte, int) {
 	}
 }
 
-// packK6 packs a block of Q6_K: 128 bytes of nibbles, 64 of pairs, 16 int8 scales, d.
-func packK6(dst []byte, src *sourceRows) {
-	clear(dst)
-	for o := range group {
-		row := src.at(o)
-		if row == nil {
-			continue
-		}
+// packK6 packs a row of Q6_K: 128 bytes of nibbles, 64 of pairs, 16 int8 scales, d.
+func packK6(dst, row []byte, o int) {
+	const fileBytes = 210
+	for ; len(row) > 0; row, dst = row[fileBytes:], dst[k6Bytes:] {
 		copy(dst[2*o:], row[208:210])
 		for g := range 8 {
 			h, r := g/4, g%4
 			sub := dst[scaleBytes+g*k6Sub:][:k6Sub]
 			sub[o], sub[group+o] = row[192+2*g], row[192+2*g+1]
-			for l := range blockLen {
-				q := row[64*h+32*(r&1)+l]>>(r/2*4)&15 | row[128+32*h+l]>>(2*r)&3<<4
-				putInt(sub[2*group:], 6, o, l, q)
+			nibbles, pairs := row[64*h+32*(r&1):], row[128+32*h:]
+			var q ints32
+			for v := range q {
+				q[v] = u32At(nibbles, v)>>(r/2*4)&0x0f0f0f0f | u32At(pairs, v)>>(2*r)&0x03030303<<4
 			}
+			q.put(sub[2*group:], 6, o)
 		}
 	}
 }
@@ -131,10 +126,15 @@ var (
 
 func float(name string, format gguf.Type, size int) *layout {
 	return &layout{name: name, formats: []gguf.Type{format}, step: 1, bytes: size * group, float: true,
-		pack: func(dst []byte, src *sourceRows) {
-			clear(dst)
-			for o := range src.rows {
-				copy(dst[size*o:], src.at(o))
+		pack: func(dst, row []byte, o int) {
+			if size == 2 {
+				for k := range len(row) / 2 {
+					binary.LittleEndian.PutUint16(dst[2*(k*group+o):], binary.LittleEndian.Uint16(row[2*k:]))
+				}
+				return
+			}
+			for k := range len(row) / 4 {
+				binary.LittleEndian.PutUint32(dst[4*(k*group+o):], u32At(row, k))
 			}
 		},
 		unpack: func(dst []float32, src []byte, o int) { dst[0] = floatAt(src, size, format == gguf.BF16, o) },

@@ -57,29 +57,14 @@ func simple(name string, format gguf.Type, minima, bits int) *layout {
 		zero = float32(zeroPoint(bits))
 	}
 	return &layout{name: name, formats: []gguf.Type{format}, step: blockLen, bytes: simpleBytes(bits, minima),
-		pack: func(dst []byte, src *sourceRows) {
-			clear(dst)
-			for o := range group {
-				row := src.at(o)
-				if row == nil {
-					continue
-				}
+		pack: func(dst, row []byte, o int) {
+			fileBytes := 2*(1+minima) + blockLen*bits/8
+			for ; len(row) > 0; row, dst = row[fileBytes:], dst[simpleBytes(bits, minima):] {
 				for i := range 1 + minima {
 					copy(dst[scaleBytes*i+2*o:], row[2*i:2*i+2])
 				}
-				ints := row[2*(1+minima):]
-				for j := range blockLen {
-					var q byte
-					switch bits {
-					case 8:
-						q = ints[j] ^ 0x80
-					case 4:
-						q = nibble(ints, j)
-					case 5:
-						q = nibble(ints[4:], j) | byte(binary.LittleEndian.Uint32(ints)>>j&1)<<4
-					}
-					putInt(dst[head:], bits, o, j, q)
-				}
+				q := simpleInts(row[2*(1+minima):fileBytes], bits)
+				q.put(dst[head:], bits, o)
 			}
 		},
 		unpack: func(dst []float32, src []byte, o int) {
@@ -98,31 +83,60 @@ func simple(name string, format gguf.Type, minima, bits int) *layout {
 	}
 }
 
-// nibble is value j of a file's 16 bytes: low halves first.
-func nibble(b []byte, j int) byte {
-	if j < 16 {
-		return b[j] & 15
+// simpleInts reads the integers of a file's block of 32: bytes, or nibbles with the low halves first, after 32 fifth bits where
+// there are such.
+func simpleInts(b []byte, bits int) (q ints32) {
+	if bits == 8 {
+		for v := range q {
+			q[v] = u32At(b, v) ^ 0x80808080
+		}
+		return q
 	}
-	return b[j-16] >> 4
+	nibbles := b[len(b)-16:]
+	for v := range 4 {
+		w := u32At(nibbles, v)
+		q[v], q[v+4] = w&0x0f0f0f0f, w>>4&0x0f0f0f0f
+	}
+	if bits == 5 {
+		fifth := u32At(b, 0)
+		for v := range q {
+			q[v] |= fifth >> (4 * v) & 15 * 0x00204081 & 0x01010101 << 4 // bit i goes to bit 0 of byte i
+		}
+	}
+	return q
 }
 
-// putInt stores the unsigned integer of output o at k in a block of cleared bytes, of 4, 5, 6 or 8 bits.
-func putInt(dst []byte, bits, o, k int, q byte) {
-	vector, at := k/4, 4*o+k%4
+// ints32 are 32 unsigned integers of one output, four to a word: byte i of word v is the integer at k = 4v+i.
+type ints32 [blockLen / 4]uint32
+
+// put stores the integers of output o, of 4, 5, 6 or 8 bits, in a block that holds zeros for it.
+func (q *ints32) put(dst []byte, bits, o int) {
+	word := binary.LittleEndian.PutUint32
 	if bits == 8 {
-		dst[vector*64+at] = q
+		for v, w := range q {
+			word(dst[64*v+4*o:], w)
+		}
 		return
 	}
-	dst[vector%4*64+at] |= q & 15 << (vector / 4 * 4)
+	const low = 0x0f0f0f0f
+	for v := range 4 {
+		word(dst[64*v+4*o:], q[v]&low|q[v+4]&low<<4)
+	}
 	switch high := dst[nibBytes:]; bits {
 	case 5:
-		high[vector*8+at/8] |= q >> 4 & 1 << (at % 8)
+		for v, w := range q {
+			nibble := w >> 4 & 0x01010101 * 0x10204080 >> 28 // bit 0 of byte i goes to bit i
+			high[8*v+o/2] |= byte(nibble << (o % 2 * 4))
+		}
 	case 6:
-		high[vector%2*64+at] |= q >> 4 & 3 << (vector / 2 * 2)
+		const pair = 0x03030303
+		for v := range 2 {
+			word(high[64*v+4*o:], q[v]>>4&pair|q[v+2]>>4&pair<<2|q[v+4]>>4&pair<<4|q[v+6]>>4&pair<<6)
+		}
 	}
 }
 
-// getInt is what putInt stored.
+// getInt is the integer at k that ints32.put stored for output o.
 func getInt(src []byte, bits, o, k int) byte {
 	vector, at := k/4, 4*o+k%4
 	if bits == 8 {
@@ -140,3 +154,6 @@ func getInt(src []byte, bits, o, k int) byte {
 
 // f16At is the i-th float16 of b.
 func f16At(b []byte, i int) float32 { return quant.F16ToF32(binary.LittleEndian.Uint16(b[2*i:])) }
+
+// u32At is the i-th word of b.
+func u32At(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
