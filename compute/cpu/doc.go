@@ -9,6 +9,7 @@
 //
 //	MatMul      quantised weights: activations quantised per 32 to int8 (panel.go), exact int32 sums per block, float32
 //	            over blocks, ascending; float weights: float32, four partial sums (dot.go)
+//	Logits      a matmul with about 16 bits of each activation (logits.go)
 //	Norms       sixteen partial sums (norm.go)
 //	Attention   pages ascending, splits of 1024 positions (attend.go)
 //	Rope        tables in float64, rounded once (compute.Rope), products rounded, then the sum (rotate.go)

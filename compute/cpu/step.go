@@ -168,12 +168,3 @@ func (s *step) gate(g, u compute.Tensor, f func(y, g, u []float32)) compute.Tens
 	})
 	return y
 }
-
-// Logits gathers the rows that ask, then multiplies.
-func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) compute.Tensor {
-	rows, m := s.tensor(len(b.Logits), x.Width)
-	for i, r := range b.Logits {
-		copy(m.row(i, x.Width), mem(x).row(int(r), x.Width))
-	}
-	return s.MatMul(rows, w)
-}
