@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"memra"
+)
+
+type benchCommand struct {
+	*app
+	model                              modelFlags
+	prompts, generates, depths, thread []int
+	repetitions                        int
+	output                             choice
+}
+
+func newBench(a *app) *cobra.Command {
+	c := &benchCommand{app: a, output: choices("md", "json", "jsonl", "csv")}
+	cmd := &cobra.Command{
+		Use:   "bench -m MODEL [flags]",
+		Short: "Measure tokens a second, with llama-bench's flags and fields",
+		Long: `Measure tokens a second, with llama-bench's flags and fields: "pp" tests compute a prompt of -p tokens at once, "tg" tests
+generate -n tokens one by one, both after -d tokens that are not timed. Each runs once to warm up and then -r times; tokenising
+and sampling are left out. -p 0 and -n 0 leave a test out; -p, -n, -d and -t take lists.
+
+Beside each rate stands its floor: the tokens a second if the machine did nothing but read the bytes that the test must read, at
+the bandwidth measured before the first test. A rate near its floor cannot be improved on that machine without reading less.`,
+		Example: `  memra bench -m model.gguf
+  memra bench -m model.gguf -p 512,1024 -n 0
+  memra bench -m model.gguf -p 0 -n 128 -d 0,4096 -t 1,2 -r 3 -o json`,
+		Args: cobra.NoArgs,
+		RunE: interruptible(c.run),
+	}
+	c.model.addPath(cmd)
+	c.model.addCache(cmd)
+	flags := cmd.Flags()
+	flags.IntSliceVarP(&c.prompts, "n-prompt", "p", []int{512}, "tokens of the prompt")
+	flags.IntSliceVarP(&c.generates, "n-gen", "n", []int{128}, "tokens to generate")
+	flags.IntSliceVarP(&c.depths, "n-depth", "d", []int{0}, "tokens before those")
+	flags.IntSliceVarP(&c.thread, "threads", "t", []int{runtime.GOMAXPROCS(0)}, "threads that compute")
+	flags.IntVarP(&c.repetitions, "repetitions", "r", 5, "times that each test is measured")
+	c.output.addOutput(cmd)
+	return cmd
+}
+
+func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) (err error) {
+	if err := c.model.check(cmd); err != nil {
+		return err
+	}
+	for flag, list := range map[string][]int{"-p": c.prompts, "-n": c.generates, "-d": c.depths} {
+		if len(list) == 0 || slices.Min(list) < 0 {
+			return usage(cmd, "%s is %v, want numbers of tokens, none negative", flag, list)
+		}
+	}
+	if len(c.thread) == 0 || slices.Min(c.thread) < 1 {
+		return usage(cmd, "-t is %v, want numbers of threads, 1 or more", c.thread)
+	}
+	if c.repetitions < 1 {
+		return usage(cmd, "-r is %d, want 1 or more", c.repetitions)
+	}
+	tests := c.tests()
+	if len(tests) == 0 {
+		return usage(cmd, "-p and -n leave no test to run")
+	}
+	for _, t := range tests {
+		c.model.context = max(c.model.context, t.Depth+t.Prompt+t.Generate)
+	}
+	table := newBenchTable(c.output.value, c.out)
+	defer func() {
+		if e := table.end(); err == nil {
+			err = e
+		}
+	}()
+	for _, threads := range c.thread {
+		if err := c.measure(ctx, threads, tests, table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tests is every combination, in llama-bench's order.
+func (c *benchCommand) tests() (tests []memra.BenchTest) {
+	for _, depth := range c.depths {
+		for _, n := range c.prompts {
+			if n > 0 {
+				tests = append(tests, memra.BenchTest{Prompt: n, Depth: depth})
+			}
+		}
+		for _, n := range c.generates {
+			if n > 0 {
+				tests = append(tests, memra.BenchTest{Generate: n, Depth: depth})
+			}
+		}
+	}
+	return tests
+}
+
+func (c *benchCommand) measure(ctx context.Context, threads int, tests []memra.BenchTest, table benchTable) error {
+	c.model.threads = threads
+	m, err := c.model.open(c.app)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	bandwidth := memra.ReadBandwidth(threads)
+	c.log.Debug("read bandwidth", "threads", threads, "GB/s", bandwidth/1e9)
+	for _, t := range tests {
+		began := time.Now()
+		r, err := m.Bench(ctx, t, c.repetitions, bandwidth)
+		if err != nil {
+			return err
+		}
+		if err := table.row(newBenchRow(m.Facts(), c.model.cache.value, began, r)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// benchRow is a result under llama-bench's names, plus floor_ts.
+type benchRow struct {
+	BuildCommit   string    `json:"build_commit"`
+	CPUInfo       string    `json:"cpu_info"`
+	Backends      string    `json:"backends"`
+	ModelFilename string    `json:"model_filename"`
+	ModelType     string    `json:"model_type"`
+	ModelSize     int       `json:"model_size"`
+	ModelNParams  int       `json:"model_n_params"`
+	NThreads      int       `json:"n_threads"`
+	TypeK         string    `json:"type_k"`
+	TypeV         string    `json:"type_v"`
+	NPrompt       int       `json:"n_prompt"`
+	NGen          int       `json:"n_gen"`
+	NDepth        int       `json:"n_depth"`
+	TestTime      string    `json:"test_time"`
+	AvgNS         int64     `json:"avg_ns"`
+	StddevNS      int64     `json:"stddev_ns"`
+	AvgTS         float64   `json:"avg_ts"`
+	StddevTS      float64   `json:"stddev_ts"`
+	SamplesNS     []int64   `json:"samples_ns"`
+	SamplesTS     []float64 `json:"samples_ts"`
+	FloorTS       float64   `json:"floor_ts"`
+}
+
+func newBenchRow(f memra.Facts, kv string, began time.Time, r memra.BenchResult) benchRow {
+	row := benchRow{
+		BuildCommit: readBuild().Commit, CPUInfo: f.CPU, Backends: "CPU",
+		ModelFilename: f.File, ModelType: fmt.Sprintf("%s %.0fM %s", f.Family, float64(f.Parameters)/1e6, f.Format),
+		ModelSize: f.Bytes, ModelNParams: f.Parameters,
+		NThreads: f.Threads, TypeK: kv, TypeV: kv, NPrompt: r.Prompt, NGen: r.Generate, NDepth: r.Depth,
+		TestTime: began.UTC().Format(time.RFC3339), FloorTS: r.Floor,
+	}
+	nanoseconds := make([]float64, len(r.Samples))
+	for i, d := range r.Samples {
+		nanoseconds[i] = float64(d)
+		row.SamplesNS = append(row.SamplesNS, d.Nanoseconds())
+		row.SamplesTS = append(row.SamplesTS, float64(r.Prompt+r.Generate)/d.Seconds())
+	}
+	mean, deviation := meanDeviation(nanoseconds)
+	row.AvgNS, row.StddevNS = int64(mean), int64(deviation)
+	row.AvgTS, row.StddevTS = r.Rates()
+	return row
+}
+
+// meanDeviation is the mean and the sample's standard deviation, 0 for a single value.
+func meanDeviation(x []float64) (mean, deviation float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	if len(x) < 2 {
+		return mean, 0
+	}
+	for _, v := range x {
+		deviation += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(deviation / float64(len(x)-1))
+}
+
+// test is the name of a test: "pp512", "tg128 @ d4096".
+func (r *benchRow) test() string {
+	name := fmt.Sprintf("pp%d", r.NPrompt)
+	if r.NGen > 0 {
+		name = fmt.Sprintf("tg%d", r.NGen)
+	}
+	if r.NDepth > 0 {
+		name += fmt.Sprintf(" @ d%d", r.NDepth)
+	}
+	return name
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"memra"
+	"memra/chat"
+)
+
+// chatCommand is a conversation: it reads messages and commands, and writes answers.
+type chatCommand struct {
+	*app
+	model   modelFlags
+	answer  requestFlags
+	system  string
+	stats   bool
+	request memra.Request
+
+	people bool // at both ends: prompts are shown, an error does not end the conversation
+	lines  lineReader
+	talk   *memra.Chat
+	stop   answering
+}
+
+// lineReader reads what the user enters.
+type lineReader interface {
+	// line returns the next line without its end. io.EOF: there is none, or the user leaves; errAbandoned: the user gave up
+	// the message that the line would have belonged to.
+	line(prompt string) (string, error)
+	close() error
+}
+
+var errAbandoned = errors.New("the message was given up")
+
+func newChat(a *app) *cobra.Command {
+	c := &chatCommand{app: a}
+	cmd := &cobra.Command{
+		Use:   "chat -m MODEL [flags]",
+		Short: "Hold a conversation in the terminal",
+		Long: `Hold a conversation in the terminal, with line editing and a history that is kept between conversations.
+
+Enter sends a message. A line that ends with a backslash goes on in the next one; so does everything between two """, and text that
+is pasted. Ctrl-C stops an answer, clears a line, and at an empty line leaves, as Ctrl-D does. Commands:
+` + chatCommands + `
+Where standard input is no terminal, each line is a message, and only answers are written to standard output.`,
+		Example: `  memra chat -m model.gguf
+  memra chat -m model.gguf --system 'You are terse.' --temperature 0.8 --top-p 0.95
+  printf 'Hi, I am Ada.\nWho am I?\n' | memra chat -m model.gguf`,
+		Args: cobra.NoArgs,
+		RunE: c.run,
+	}
+	c.model.add(cmd, 0, contextUsage)
+	c.answer.add(cmd)
+	cmd.Flags().StringVar(&c.system, "system", "", "system message")
+	cmd.Flags().BoolVar(&c.stats, "stats", false, "write token counts and rates to standard error after each answer")
+	return cmd
+}
+
+func (c *chatCommand) run(cmd *cobra.Command, _ []string) (err error) {
+	if err := c.model.check(cmd); err != nil {
+		return err
+	}
+	if c.request, err = c.answer.request(cmd); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	defer c.listen(cancel)()
+	m, err := c.model.open(c.app)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if c.talk, err = m.Chat(ctx); err != nil {
+		return err
+	}
+	defer c.talk.Close()
+	c.setSystem(c.system)
+
+	c.people = isTerminal(c.in) && isTerminal(c.out)
+	if c.people {
+		c.lines = newEditor(c.in.(*os.File), c.out.(*os.File), openHistory(c.log))
+		fmt.Fprintf(c.err, "%s, %s. /help lists the commands, Ctrl-D leaves.\n", c.model.path, m.Device())
+	} else {
+		c.lines = newPlainLines(c.in)
+	}
+	defer c.lines.close()
+	return cause(ctx, c.converse(ctx))
+}
+
+// listen directs signals: SIGINT to the answer that is being given, if there is one, else like SIGTERM to everything.
+func (c *chatCommand) listen(cancel context.CancelCauseFunc) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if s == syscall.SIGTERM || !c.stop.now() {
+					cancel(signalError{s})
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(signals); close(done) }
+}
+
+// answering lets one goroutine stop the answer that another is giving.
+type answering struct {
+	mu     sync.Mutex
+	cancel context.CancelFunc // nil: no answer is being given, or it has been told to stop
+}
+
+func (a *answering) set(cancel context.CancelFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cancel = cancel
+}
+
+// now stops the answer, and reports whether there was one to stop.
+func (a *answering) now() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cancel == nil {
+		return false
+	}
+	a.cancel()
+	a.cancel = nil
+	return true
+}
+
+// converse goes on until the user leaves. Where nobody is there to read an error and try again, the first one ends it.
+func (c *chatCommand) converse(ctx context.Context) error {
+	for {
+		text, err := c.message(ctx)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err == errAbandoned:
+			continue
+		case err != nil:
+			return err
+		}
+		switch err := c.obey(ctx, text); {
+		case err == errLeave:
+			return nil
+		case err != nil && (!c.people || ctx.Err() != nil):
+			return err
+		case err != nil:
+			c.complain(err)
+		}
+	}
+}
+
+// The marks of multi-line messages.
+const (
+	fence        = `"""`
+	continuation = `\`
+)
+
+// message is the next message or command. A line that begins with a fence is a message for sure, so its first byte is kept from
+// looking like a command by a leading newline that obey takes off again.
+func (c *chatCommand) message(ctx context.Context) (string, error) {
+	const more = ". "
+	line, err := c.line(ctx, "> ")
+	if err != nil {
+		return "", err
+	}
+	if rest, fenced := strings.CutPrefix(strings.TrimLeft(line, " \t"), fence); fenced {
+		text := "\n"
+		for {
+			if body, closed := strings.CutSuffix(strings.TrimRight(rest, " \t"), fence); closed {
+				return text + strings.TrimSuffix(body, "\n"), nil
+			}
+			if text += rest; rest != "" || len(text) > 1 {
+				text += "\n"
+			}
+			if rest, err = c.line(ctx, more); err != nil {
+				return "", unfinished(err)
+			}
+		}
+	}
+	for strings.HasSuffix(line, continuation) {
+		next, err := c.line(ctx, more)
+		if err != nil {
+			return "", unfinished(err)
+		}
+		line = strings.TrimSuffix(line, continuation) + "\n" + next
+	}
+	return line, nil
+}
+
+// unfinished is the error of a message that its end of input cuts off.
+func unfinished(err error) error {
+	if err == io.EOF {
+		return errors.New(`chat: the input ends inside a message; close it with """, or end its last line without a backslash`)
+	}
+	return err
+}
+
+// line reads a line, or returns early when the context ends.
+func (c *chatCommand) line(ctx context.Context, prompt string) (string, error) {
+	type result struct {
+		line string
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		line, err := c.lines.line(prompt)
+		read <- result{line, err}
+	}()
+	select {
+	case r := <-read:
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// say sends a message and writes the answer.
+func (c *chatCommand) say(ctx context.Context, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	if err := checkUTF8(text, "message"); err != nil {
+		return err
+	}
+	answerCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.stop.set(cancel)
+	defer c.stop.set(nil)
+	var done *memra.Done
+	begun := false
+	var failed error
+	for chunk, err := range c.talk.Send(answerCtx, text, c.request) {
+		if failed = err; err != nil {
+			break
+		}
+		if _, failed = fmt.Fprint(c.out, chunk.Text); failed != nil {
+			break
+		}
+		begun, done = true, chunk.Done
+	}
+	if begun && failed == nil || answerCtx.Err() != nil {
+		if _, err := fmt.Fprintln(c.out); failed == nil {
+			failed = err
+		}
+	}
+	if answerCtx.Err() != nil && ctx.Err() == nil { // the user has stopped it; what came is part of the conversation
+		return nil
+	}
+	if failed == nil && c.stats && done != nil {
+		fmt.Fprint(c.err, statsText(done))
+	}
+	return failed
+}
+
+// setSystem sets the system message, or removes it.
+func (c *chatCommand) setSystem(text string) {
+	rest := c.talk.Messages
+	if len(rest) > 0 && rest[0].Role == "system" {
+		rest = rest[1:]
+	}
+	c.talk.Messages = nil
+	if text != "" {
+		c.talk.Messages = append(c.talk.Messages, chat.Message{Role: "system", Content: text})
+	}
+	c.talk.Messages = append(c.talk.Messages, rest...)
+}

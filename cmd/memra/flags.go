@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"memra"
+	"memra/sample"
+)
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	value string
+	words []string // the first is the default
+}
+
+func choices(words ...string) choice { return choice{words[0], words} }
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return strings.Join(c.words, "|") }
+
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.words, s) {
+		last := len(c.words) - 1
+		return fmt.Errorf("want %s or %s", strings.Join(c.words[:last], ", "), c.words[last])
+	}
+	c.value = s
+	return nil
+}
+
+// complete offers the words of a choice to the shell.
+func (c *choice) complete(cmd *cobra.Command, flag string) {
+	must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(c.words, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// must is for registrations that fail only if the program names a flag that it does not have.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// addOutput adds -o.
+func (c *choice) addOutput(cmd *cobra.Command) {
+	cmd.Flags().VarP(c, "output", "o", "how the result is written")
+	c.complete(cmd, "output")
+}
+
+// modelFlags say which model a command opens, and how.
+type modelFlags struct {
+	path    string
+	threads int
+	context int
+	cache   choice
+}
+
+// addPath adds -m alone.
+func (f *modelFlags) addPath(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.path, "model", "m", "", "model file: GGUF, or any member of a split set")
+	must(cmd.MarkFlagFilename("model", "gguf"))
+}
+
+// add adds the flags of a command that computes; contextUsage says what -c is to it.
+func (f *modelFlags) add(cmd *cobra.Command, context int, contextUsage string) {
+	f.addPath(cmd)
+	cmd.Flags().IntVarP(&f.threads, "threads", "t", 0, "threads that compute; the output does not depend on them (default one a processor)")
+	cmd.Flags().IntVarP(&f.context, "ctx-size", "c", context, contextUsage)
+	f.addCache(cmd)
+}
+
+func (f *modelFlags) addCache(cmd *cobra.Command) {
+	f.cache = choices("f16", "f32")
+	cmd.Flags().Var(&f.cache, "cache-type", "format of the KV cache; also -ctk")
+	f.cache.complete(cmd, "cache-type")
+}
+
+// contextUsage is what -c is to commands that generate.
+const contextUsage = "most tokens of prompt and answer together (default what the model was made for)"
+
+// check reports a missing -m.
+func (f *modelFlags) check(cmd *cobra.Command) error {
+	if f.path == "" {
+		return usage(cmd, "no model is given; name a GGUF file with -m")
+	}
+	return nil
+}
+
+// open opens the model, for one sequence at a time.
+func (f *modelFlags) open(a *app) (*memra.Model, error) {
+	began := time.Now()
+	m, err := memra.Open(f.path, memra.Options{Threads: f.threads, Context: f.context, Sequences: 1, KVFormat: f.cache.value})
+	if err != nil {
+		return nil, err
+	}
+	a.log.Debug("model opened", "file", f.path, "family", m.Family(), "device", m.Device(), "context", m.Context(),
+		"kv", f.cache.value, "template", m.HasTemplate(), "seconds", time.Since(began).Seconds())
+	return m, nil
+}
+
+// requestFlags say how an answer is drawn and where it ends.
+type requestFlags struct {
+	params  sample.Params
+	predict int
+	stop    []string
+}
+
+func (f *requestFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVarP(&f.predict, "predict", "n", -1, "most tokens of an answer; -1: until the model ends it or the context is full")
+	flags.Float32Var(&f.params.Temperature, "temperature", 0, "0 takes the likeliest token each time, 1 draws from the model's own distribution; also --temp")
+	flags.IntVar(&f.params.TopK, "top-k", 0, "draw among the k likeliest tokens only; 0: all")
+	flags.Float32Var(&f.params.TopP, "top-p", 0, "draw among the likeliest tokens that hold this share of the probability; 0: all")
+	flags.Float32Var(&f.params.MinP, "min-p", 0, "draw among tokens at least this many times as likely as the likeliest; 0: all")
+	flags.Uint64VarP(&f.params.Seed, "seed", "s", 0, "of the draw: the same seed gives the same answer")
+	flags.StringArrayVar(&f.stop, "stop", nil, "text that ends the answer and is not part of it; may be repeated")
+}
+
+// request is the flags as a request without a prompt.
+func (f *requestFlags) request(cmd *cobra.Command) (memra.Request, error) {
+	r := memra.Request{Sampling: f.params, Stop: f.stop, MaxTokens: max(0, f.predict)}
+	if f.predict == 0 || f.predict < -1 {
+		return r, usage(cmd, "-n is %d, want 1 or more, or -1 for no limit", f.predict)
+	}
+	if err := f.params.Validate(); err != nil {
+		return r, usageError{cmd, err}
+	}
+	if _, err := sample.NewStopper(f.stop...); err != nil {
+		return r, usageError{cmd, err}
+	}
+	return r, nil
+}

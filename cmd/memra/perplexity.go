@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+)
+
+type perplexityCommand struct {
+	*app
+	model  modelFlags
+	file   string
+	output choice
+}
+
+func newPerplexity(a *app) *cobra.Command {
+	c := &perplexityCommand{app: a, output: choices("text", "json")}
+	cmd := &cobra.Command{
+		Use:   "perplexity -m MODEL -f FILE [flags]",
+		Short: "Measure how well a model predicts a text",
+		Long: `Measure how well a model predicts a text, by llama.cpp's protocol: the text is cut into windows of -c tokens, and the second
+half of each is scored; a model that wants a start token gets it in place of each window's first. What does not fill a window is
+left out. Lower is better. "-f -" reads standard input.`,
+		Example: `  memra perplexity -m model.gguf -f wiki.test.raw
+  memra perplexity -m model.gguf -f book.txt -c 2048 -o json`,
+		Args: cobra.NoArgs,
+		RunE: interruptible(c.run),
+	}
+	c.model.add(cmd, 512, "tokens of a window")
+	cmd.Flags().StringVarP(&c.file, "file", "f", "", "the text")
+	c.output.addOutput(cmd)
+	return cmd
+}
+
+func (c *perplexityCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) error {
+	if err := c.model.check(cmd); err != nil {
+		return err
+	}
+	if c.file == "" {
+		return usage(cmd, "no text is given; name a file with -f")
+	}
+	var args []string
+	file := c.file
+	if file == "-" {
+		args, file = []string{"-"}, ""
+	}
+	text, err := c.text(cmd, args, file, "text")
+	if err != nil {
+		return err
+	}
+	if c.model.context < 4 {
+		return usage(cmd, "windows of %d tokens, want 4 or more", c.model.context)
+	}
+	m, err := c.model.open(c.app)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	progress, finish := c.progress()
+	p, err := m.Perplexity(ctx, text, c.model.context, progress)
+	finish()
+	if err != nil {
+		return err
+	}
+	if c.output.value == "json" {
+		return writeJSON(c.out, p)
+	}
+	_, err = fmt.Fprintf(c.out, "perplexity %.4f over %d tokens, in %d windows of %d\n", p.PPL, p.Tokens, p.Windows, c.model.context)
+	return err
+}
+
+// progress shows each window on standard error: as a bar to people, as log lines with -v.
+func (c *perplexityCommand) progress() (progress func(done, windows int, ppl float64), finish func()) {
+	if !isTerminal(c.err) {
+		return func(done, windows int, ppl float64) {
+			c.log.Debug("window", "done", done, "of", windows, "ppl", ppl)
+		}, func() {}
+	}
+	var bar *progressbar.ProgressBar
+	return func(done, windows int, ppl float64) {
+			if bar == nil {
+				bar = progressbar.NewOptions(windows, progressbar.OptionSetWriter(c.err), progressbar.OptionShowCount(),
+					progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+			}
+			bar.Describe(fmt.Sprintf("perplexity %.2f", ppl))
+			_ = bar.Set(done) // it could only not be drawn
+		}, func() {
+			if bar != nil {
+				_ = bar.Finish()
+			}
+		}
+}

@@ -1,0 +1,48 @@
+package memra
+
+import (
+	"iter"
+
+	"memra/gguf"
+)
+
+// Info is what a model file says of itself. It can be read of files that no family here can run.
+type Info struct {
+	Family     string
+	Parameters int // values in all tensors
+	Bytes      int // of all tensors
+	Template   string
+	Tensors    []TensorInfo
+
+	metadata *gguf.Metadata
+}
+
+// TensorInfo is one tensor of a model file.
+type TensorInfo struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape []int  `json:"shape"` // slowest first: rows, then the values of a row
+	Bytes int    `json:"bytes"`
+}
+
+// Metadata yields the file's keys and values, in the file's order.
+func (i *Info) Metadata() iter.Seq2[string, any] { return i.metadata.All() }
+
+// Inspect reads what a model file says of itself, without its weights.
+func Inspect(path string) (*Info, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info := &Info{metadata: f.Meta}
+	info.Family, _ = f.Meta.String("general.architecture") // a file without it is still worth a look
+	info.Template, _ = f.Meta.String(chatTemplate)
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		info.Tensors = append(info.Tensors, TensorInfo{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: len(t.Data)})
+		info.Parameters += t.Values()
+		info.Bytes += len(t.Data)
+	}
+	return info, nil
+}

@@ -1,0 +1,101 @@
+package memra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"memra/sample"
+)
+
+// Score returns each token's log-probability given those before it, and the `top` likeliest at its place. The first token
+// follows nothing: its LogProb is NaN. The figures are bit for bit those that generating the tokens gives.
+func (m *Model) Score(ctx context.Context, tokens []int32, top int) ([]Token, error) {
+	if len(tokens) == 0 {
+		return nil, errors.New("memra: no tokens to score")
+	}
+	s, err := m.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	scored := make([]Token, len(tokens))
+	scored[0] = Token{ID: tokens[0], LogProb: float32(math.NaN())}
+	err = s.feed(ctx, tokens, 0, func(i int, row []float32) error {
+		if i+1 == len(tokens) {
+			return nil
+		}
+		d, err := sample.LogProbs(row)
+		if err != nil {
+			return fmt.Errorf("memra: after token %d: %w", i, err)
+		}
+		t := &scored[i+1]
+		t.ID, t.LogProb = tokens[i+1], d.Of(tokens[i+1])
+		if top > 0 {
+			t.Top = d.Top(top)
+		}
+		return nil
+	})
+	return scored, err
+}
+
+// Perplexity is how well a model predicts a text.
+type Perplexity struct {
+	PPL     float64 `json:"ppl"`     // exp of the mean negative log-probability
+	Tokens  int     `json:"tokens"`  // that were scored
+	Windows int     `json:"windows"` // whole windows of the text
+}
+
+// Perplexity measures by llama.cpp's protocol: the text is cut into windows of so many tokens, and in each the second half is
+// scored; a model that wants a start token gets it in place of each window's first. What does not fill a window is left
+// out. progress, if not nil, hears of each window.
+func (m *Model) Perplexity(ctx context.Context, text string, window int, progress func(done, windows int, ppl float64)) (Perplexity, error) {
+	var p Perplexity
+	if window < 4 || window > m.context {
+		return p, fmt.Errorf("memra: windows of %d tokens, want 4 to the context of %d", window, m.context)
+	}
+	tokens := m.Tokenize(text)
+	if p.Windows = len(tokens) / window; p.Windows == 0 {
+		return p, fmt.Errorf("memra: the text has %d tokens, fewer than a window of %d", len(tokens), window)
+	}
+	var sum float64
+	for w := range p.Windows {
+		part := append([]int32(nil), tokens[w*window:(w+1)*window]...)
+		if m.tokenizer.AddsBOS() {
+			part[0] = m.tokenizer.BOS()
+		}
+		if err := m.window(ctx, part, &sum, &p.Tokens); err != nil {
+			return p, err
+		}
+		p.PPL = math.Exp(-sum / float64(p.Tokens))
+		if progress != nil {
+			progress(w+1, p.Windows, p.PPL)
+		}
+	}
+	return p, nil
+}
+
+// window adds the log-probabilities of a window's second half.
+func (m *Model) window(ctx context.Context, tokens []int32, sum *float64, scored *int) error {
+	s, err := m.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	tokens, last := tokens[:len(tokens)-1], tokens[len(tokens)-1]
+	half := (len(tokens) + 1) / 2
+	return s.feed(ctx, tokens, half, func(i int, row []float32) error {
+		next := last
+		if i+1 < len(tokens) {
+			next = tokens[i+1]
+		}
+		d, err := sample.LogProbs(row)
+		if err != nil {
+			return fmt.Errorf("memra: after token %d of a window: %w", i, err)
+		}
+		*sum += float64(d.Of(next))
+		*scored++
+		return nil
+	})
+}

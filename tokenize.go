@@ -1,0 +1,46 @@
+package memra
+
+import (
+	"fmt"
+
+	"memra/gguf"
+	"memra/tokenizer"
+)
+
+// Tokenizer turns text into tokens and back. A Model has its own; OpenTokenizer reads one without the weights. It is safe for
+// concurrent use.
+type Tokenizer struct {
+	tokenizer *tokenizer.Tokenizer
+}
+
+// OpenTokenizer reads the tokenizer of a model file, which no family here need be able to run.
+func OpenTokenizer(path string) (*Tokenizer, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return newTokenizer(f)
+}
+
+func newTokenizer(f *gguf.File) (*Tokenizer, error) {
+	t, err := tokenizer.FromGGUF(f.Meta)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return &Tokenizer{t}, nil
+}
+
+// Tokenize is the tokens of a text as Generate reads a prompt: with the model's start token, and with texts of special tokens
+// read as those tokens.
+func (t *Tokenizer) Tokenize(text string) []int32 {
+	return t.tokenizer.Encode(text, tokenizer.Options{AddSpecial: true, ParseSpecial: true})
+}
+
+// TokenizePlain is the tokens of a text that is nothing but text.
+func (t *Tokenizer) TokenizePlain(text string) []int32 {
+	return t.tokenizer.Encode(text, tokenizer.Options{})
+}
+
+// Piece is the text of a token, byte for byte; it need not be whole code points.
+func (t *Tokenizer) Piece(id int32) []byte { return t.tokenizer.Piece(id) }
