@@ -42,7 +42,7 @@ func (e *listExpr) eval(r *run, s *scope) Value {
 	r.charge(16 * len(e.items))
 	l := &List{Items: make([]Value, len(e.items)), Tuple: e.tuple}
 	for i, x := range e.items {
-		l.Items[i] = plain(x.eval(r, s))
+		l.Items[i] = plain(r.eval(x, s))
 	}
 	return l
 }
@@ -56,9 +56,9 @@ func (e *dictExpr) eval(r *run, s *scope) Value {
 	r.charge(64 * len(e.keys))
 	d := NewDict()
 	for i, k := range e.keys {
-		key := plain(k.eval(r, s))
+		key := plain(r.eval(k, s))
 		r.line = e.line
-		if !d.Set(key, plain(e.values[i].eval(r, s))) {
+		if !d.Set(key, plain(r.eval(e.values[i], s))) {
 			r.refuseUndefined(key)
 			r.fail("unhashable type: '%s'", typeName(key))
 		}
@@ -70,10 +70,10 @@ type condExpr struct{ test, then, orElse expr }
 
 func (e *condExpr) eval(r *run, s *scope) Value {
 	switch {
-	case truth(e.test.eval(r, s)):
-		return e.then.eval(r, s)
+	case truth(r.eval(e.test, s)):
+		return r.eval(e.then, s)
 	case e.orElse != nil:
-		return e.orElse.eval(r, s)
+		return r.eval(e.orElse, s)
 	}
 	return &Undefined{why: "the inline if-expression evaluated to false and no else section was defined"}
 }
@@ -84,16 +84,16 @@ type logicExpr struct {
 }
 
 func (e *logicExpr) eval(r *run, s *scope) Value {
-	left := e.left.eval(r, s)
+	left := r.eval(e.left, s)
 	if truth(left) == e.or {
 		return left
 	}
-	return e.right.eval(r, s)
+	return r.eval(e.right, s)
 }
 
 type notExpr struct{ value expr }
 
-func (e *notExpr) eval(r *run, s *scope) Value { return !truth(e.value.eval(r, s)) }
+func (e *notExpr) eval(r *run, s *scope) Value { return !truth(r.eval(e.value, s)) }
 
 type compareExpr struct {
 	line  int
@@ -103,9 +103,9 @@ type compareExpr struct {
 }
 
 func (e *compareExpr) eval(r *run, s *scope) Value {
-	left := plain(e.first.eval(r, s))
+	left := plain(r.eval(e.first, s))
 	for i, op := range e.ops {
-		right := plain(e.rest[i].eval(r, s))
+		right := plain(r.eval(e.rest[i], s))
 		r.line = e.line
 		if !r.holds(op, left, right) {
 			return false
@@ -150,7 +150,7 @@ type signExpr struct {
 }
 
 func (e *signExpr) eval(r *run, s *scope) Value {
-	v := e.value.eval(r, s)
+	v := r.eval(e.value, s)
 	r.line = e.line
 	i, f, kind := number(v)
 	big, isBig := v.(*big.Int)
@@ -179,7 +179,7 @@ type binaryExpr struct {
 
 func (e *binaryExpr) eval(r *run, s *scope) Value {
 	r.step()
-	a, b := e.left.eval(r, s), e.right.eval(r, s)
+	a, b := r.eval(e.left, s), r.eval(e.right, s)
 	r.line = e.line
 	if e.op == "~" {
 		return r.join(r.str(a), r.str(b))
@@ -246,7 +246,7 @@ func (r *run) sequence(op string, a, b Value) (Value, bool) {
 				return r.join(x, y), true
 			}
 		case *List:
-			if y, ok := b.(*List); ok && x.Tuple == y.Tuple {
+			if y, ok := b.(*List); ok && x.Tuple == y.Tuple && x.view == y.view && x.view == "" {
 				r.charge(16 * (len(x.Items) + len(y.Items)))
 				return &List{Items: append(append([]Value(nil), x.Items...), y.Items...), Tuple: x.Tuple}, true
 			}
@@ -396,7 +396,7 @@ type attrExpr struct {
 
 func (e *attrExpr) eval(r *run, s *scope) Value {
 	r.step()
-	v := plain(e.value.eval(r, s))
+	v := plain(r.eval(e.value, s))
 	r.line = e.line
 	return r.attr(v, e.name)
 }
@@ -431,7 +431,7 @@ type itemExpr struct {
 
 func (e *itemExpr) eval(r *run, s *scope) Value {
 	r.step()
-	v, key := plain(e.value.eval(r, s)), plain(e.key.eval(r, s))
+	v, key := plain(r.eval(e.value, s)), plain(r.eval(e.key, s))
 	r.line = e.line
 	return r.item(v, key)
 }
@@ -440,6 +440,7 @@ func (e *itemExpr) eval(r *run, s *scope) Value {
 func (r *run) item(v, key Value) Value {
 	r.refuseUndefined(v)
 	name, isName := key.(string)
+	r.scan(len(name))
 	i, _, kind := number(key)
 	switch x := v.(type) {
 	case *Dict:
@@ -450,7 +451,7 @@ func (r *run) item(v, key Value) Value {
 		if i < 0 {
 			i += int64(len(x.Items))
 		}
-		if kind == 'i' && i >= 0 && i < int64(len(x.Items)) {
+		if kind == 'i' && x.view == "" && i >= 0 && i < int64(len(x.Items)) {
 			return x.Items[i]
 		}
 	case string:
@@ -491,14 +492,14 @@ type sliceExpr struct {
 
 func (e *sliceExpr) eval(r *run, s *scope) Value {
 	r.step()
-	v := plain(e.value.eval(r, s))
+	v := plain(r.eval(e.value, s))
 	var given [3]bool
 	var n [3]int64
 	for k, part := range e.parts {
 		if part == nil {
 			continue
 		}
-		p := part.eval(r, s)
+		p := r.eval(part, s)
 		r.line = e.line
 		if p == nil {
 			continue
@@ -523,6 +524,9 @@ func (e *sliceExpr) eval(r *run, s *scope) Value {
 		}
 		return b.String()
 	case *List:
+		if x.view != "" {
+			break
+		}
 		r.charge(16 * len(x.Items))
 		places := r.places(len(x.Items), given, n)
 		l := &List{Tuple: x.Tuple}
@@ -578,18 +582,18 @@ type callArgs struct {
 func (c *callArgs) eval(r *run, s *scope) *args {
 	a := &args{}
 	for _, e := range c.pos {
-		a.pos = append(a.pos, plain(e.eval(r, s)))
+		a.pos = append(a.pos, plain(r.eval(e, s)))
 	}
 	if c.star != nil {
-		items := r.items(c.star.eval(r, s))
+		items := r.items(r.eval(c.star, s))
 		r.charge(16 * len(items))
 		a.pos = append(a.pos, items...)
 	}
 	for i, e := range c.values {
-		a.names, a.values = append(a.names, c.names[i]), append(a.values, plain(e.eval(r, s)))
+		a.names, a.values = append(a.names, c.names[i]), append(a.values, plain(r.eval(e, s)))
 	}
 	if c.stars != nil {
-		d, ok := c.stars.eval(r, s).(*Dict)
+		d, ok := r.eval(c.stars, s).(*Dict)
 		if !ok {
 			r.fail("argument after ** must be a mapping")
 		}
@@ -613,7 +617,7 @@ type callExpr struct {
 
 func (e *callExpr) eval(r *run, s *scope) Value {
 	r.step()
-	f := e.fn.eval(r, s)
+	f := r.eval(e.fn, s)
 	a := e.args.eval(r, s)
 	r.line = e.line
 	return r.call(f, a)
@@ -650,7 +654,7 @@ type filterExpr struct {
 
 func (e *filterExpr) eval(r *run, s *scope) Value {
 	r.step()
-	v := plain(e.value.eval(r, s))
+	v := plain(r.eval(e.value, s))
 	a := e.args.eval(r, s)
 	a.fn, r.line = e.name, e.line
 	return e.fn(r, v, a)
@@ -666,7 +670,7 @@ type testExpr struct {
 
 func (e *testExpr) eval(r *run, s *scope) Value {
 	r.step()
-	v := plain(e.value.eval(r, s))
+	v := plain(r.eval(e.value, s))
 	a := e.args.eval(r, s)
 	a.fn, r.line = e.name, e.line
 	return e.fn(r, v, a)

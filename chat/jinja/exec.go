@@ -39,7 +39,7 @@ type printStmt struct {
 
 func (p *printStmt) exec(r *run, s *scope) jump {
 	r.line = p.line
-	r.write(r.str(p.value.eval(r, s)))
+	r.write(r.str(r.eval(p.value, s)))
 	return done
 }
 
@@ -55,7 +55,7 @@ type ifStmt struct {
 
 func (i *ifStmt) exec(r *run, s *scope) jump {
 	for _, b := range i.branches {
-		if truth(b.test.eval(r, s)) {
+		if truth(r.eval(b.test, s)) {
 			return r.exec(b.body, s)
 		}
 	}
@@ -101,7 +101,7 @@ type setStmt struct {
 
 func (t *setStmt) exec(r *run, s *scope) jump {
 	r.line = t.line
-	t.target.assign(r, s, t.value.eval(r, s))
+	t.target.assign(r, s, r.eval(t.value, s))
 	return done
 }
 
@@ -118,7 +118,7 @@ func (t *setBlockStmt) exec(r *run, s *scope) jump {
 	var j jump
 	var v Value = r.capture(func() { j = r.exec(t.body, newScope(s)) })
 	if t.filter != nil {
-		v = withInput(t.filter, t.value, v).eval(r, s)
+		v = r.eval(withInput(t.filter, t.value, v), s)
 	}
 	t.target.assign(r, s, v)
 	return j
@@ -135,7 +135,7 @@ func (f *filterStmt) exec(r *run, s *scope) jump {
 	var j jump
 	v := r.capture(func() { j = r.exec(f.body, newScope(s)) })
 	r.line = f.line
-	r.write(r.str(withInput(f.filter, f.value, v).eval(r, s)))
+	r.write(r.str(r.eval(withInput(f.filter, f.value, v), s)))
 	return j
 }
 
@@ -160,7 +160,7 @@ type withStmt struct {
 func (w *withStmt) exec(r *run, s *scope) jump {
 	inner := newScope(s)
 	for i, t := range w.targets {
-		t.assign(r, inner, w.values[i].eval(r, s))
+		t.assign(r, inner, r.eval(w.values[i], s))
 	}
 	return r.exec(w.body, inner)
 }
@@ -181,7 +181,7 @@ type forStmt struct {
 
 func (f *forStmt) exec(r *run, s *scope) jump {
 	r.line = f.line
-	v := plain(f.iter.eval(r, s))
+	v := plain(r.eval(f.iter, s))
 	r.line = f.line
 	return f.loop(r, s, v, 1)
 }
@@ -194,7 +194,7 @@ func (f *forStmt) loop(r *run, s *scope, v Value, depth int) jump {
 			r.step()
 			inner := newScope(s)
 			f.target.assign(r, inner, x)
-			if truth(f.filter.eval(r, inner)) {
+			if truth(r.eval(f.filter, inner)) {
 				kept = append(kept, x)
 			}
 		}
@@ -318,14 +318,14 @@ func (m *macro) call(r *run, a *args) Value {
 			s.set(p.name, v)
 			used++
 		case p.byDefault != nil:
-			s.set(p.name, p.byDefault.eval(r, s))
+			s.set(p.name, r.eval(p.byDefault, s))
 		default:
 			s.set(p.name, &Undefined{why: "parameter '" + p.name + "' was not provided"})
 		}
 	}
 	rest := NewDict()
 	for i, name := range a.names {
-		if s.vars[name] == nil && !m.has(name) {
+		if !m.has(name) {
 			rest.Set(name, a.values[i])
 		}
 	}
@@ -391,7 +391,7 @@ func (c *callStmt) exec(r *run, s *scope) jump {
 	closed.scope = s
 	a := c.call.args.eval(r, s)
 	a.names, a.values = append(a.names, "caller"), append(a.values, &closed)
-	f := c.call.fn.eval(r, s)
+	f := r.eval(c.call.fn, s)
 	r.line = c.line
 	r.write(r.str(r.call(f, a)))
 	return done

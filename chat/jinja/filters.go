@@ -45,8 +45,15 @@ func init() {
 	}
 	escape := asMarkup(escapes.Replace)
 	filterTable = map[string]filter{
-		"abs":         abs,
-		"attr":        func(r *run, v Value, a *args) Value { return attribute(r, v, a.text(r, a.take(r, 1, "name")[0])) },
+		"abs": abs,
+		"attr": func(r *run, v Value, a *args) Value { // attributes only, where v.name takes keys too
+			name := a.text(r, a.take(r, 1, "name")[0])
+			r.refuseUndefined(v)
+			if m, ok := r.method(v, name); ok {
+				return m
+			}
+			return missing(v, name)
+		},
 		"batch":       batch,
 		"capitalize":  onText(capitalize),
 		"center":      func(r *run, v Value, a *args) Value { return center(r, r.str(v), a) },
@@ -106,10 +113,15 @@ func init() {
 			chars := or(a.take(r, 0, "chars")[0], nil)
 			return stripper(strings.TrimFunc)(r, r.str(v), &args{fn: a.fn, pos: []Value{chars}})
 		},
-		"truncate":  truncate,
-		"unique":    unique,
-		"upper":     onText(strings.ToUpper),
-		"wordcount": func(r *run, v Value, a *args) Value { a.none(r); return int64(len(words.FindAllString(r.str(v), -1))) },
+		"truncate": truncate,
+		"unique":   unique,
+		"upper":    onText(strings.ToUpper),
+		"wordcount": func(r *run, v Value, a *args) Value {
+			a.none(r)
+			s := r.str(v)
+			r.charge(16 * len(s))
+			return int64(len(words.FindAllString(s, -1)))
+		},
 	}
 }
 
@@ -133,6 +145,7 @@ func attribute(r *run, v Value, path Value) Value {
 	if !ok {
 		r.fail("an attribute must be a name or a number, not '%s'", typeName(path))
 	}
+	r.charge(16 * (strings.Count(s, ".") + 1))
 	for _, part := range strings.Split(s, ".") {
 		if i, err := strconv.ParseInt(part, 10, 64); err == nil {
 			v = r.item(v, i)
@@ -354,6 +367,7 @@ func toInt(r *run, v Value, a *args) Value {
 	}
 	i, f, kind := number(v)
 	if s, ok := v.(string); ok {
+		r.scan(len(s))
 		s = strings.TrimFunc(s, isSpace)
 		if base != 10 {
 			s = strings.TrimPrefix(strings.ToLower(s), map[int64]string{2: "0b", 8: "0o", 16: "0x"}[base])
@@ -383,7 +397,7 @@ func indent(r *run, v Value, a *args) Value {
 	if !ok {
 		by = r.pad(" ", a.size(r, width))
 	}
-	lines := splitLines(s+"\n", false) // so that a last empty line counts
+	lines := r.splitLines(s+"\n", false) // so that a last empty line counts
 	r.charge(len(s) + len(lines)*(len(by)+16))
 	for i, line := range lines {
 		if i == 0 && truth(or(b[1], false)) || i > 0 && (line != "" || truth(or(b[2], false))) {
@@ -560,7 +574,7 @@ func sum(r *run, v Value, a *args) Value {
 		if path != nil {
 			x = attribute(r, x, path)
 		}
-		total = (&binaryExpr{r.line, "+", &constExpr{total}, &constExpr{x}}).eval(r, nil)
+		total = r.eval(&binaryExpr{r.line, "+", &constExpr{total}, &constExpr{x}}, nil)
 	}
 	return total
 }

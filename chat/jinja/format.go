@@ -64,8 +64,9 @@ func (r *run) printf(format string, v Value) string {
 		if !given(value) {
 			value = next()
 		}
-		r.charge(len(spec) + 16)
-		b.WriteString(r.conversion(spec, format[i], value))
+		s := r.conversion(spec, format[i], value)
+		r.charge(len(s) + 16)
+		b.WriteString(s)
 	}
 	if used < len(values) && !isDict {
 		r.fail("not all arguments converted during string formatting")
@@ -165,8 +166,10 @@ func (r *run) format(s string, a *args) Value {
 		if !given(v) {
 			r.fail("format field '{%s}' has no argument", field)
 		}
-		b.WriteString(r.str(v))
+		text := r.str(v)
+		r.charge(len(text))
+		b.WriteString(text)
 	}
-	r.charge(b.Len())
+	r.charge(len(s))
 	return b.String()
 }

@@ -8,8 +8,10 @@ import (
 
 // Limits of a template and of one rendering: far above what chats need, low enough for a hostile template to end soon.
 const (
+	maxSource  = 1 << 20   // bytes of a template
 	maxNesting = 200       // of brackets, expressions and blocks in a template
 	maxDepth   = 500       // of calls under way, and of lists and dicts in each other
+	maxEval    = 20_000    // expressions inside each other, through calls too
 	maxRange   = 100_000   // items of range(), as in Jinja2's sandbox
 	maxSteps   = 5_000_000 // expressions, statements and items visited
 	maxBytes   = 256 << 20 // text and lists made, in all
@@ -30,6 +32,9 @@ type Template struct{ body []stmt }
 // Parse reads a template. Unknown tags are errors here, not when they are reached, and so are unknown filters and
 // tests that do not depend on a condition. An error is an *Error.
 func Parse(source string) (t *Template, err error) {
+	if len(source) > maxSource {
+		return nil, &Error{Line: 1, Message: fmt.Sprintf("the template has %d bytes, want at most %d", len(source), maxSource)}
+	}
 	tokens, err := lex(source)
 	if err != nil {
 		return nil, err
@@ -60,7 +65,7 @@ func (t *Template) Render(vars map[string]Value, now time.Time) (text string, er
 			text, err = "", failure
 		}
 	}()
-	globals := &scope{vars: vars, parent: &scope{vars: globalTable}}
+	globals := &scope{more: vars, parent: &scope{more: globalTable}}
 	r.exec(t.body, newScope(globals))
 	return r.out.String(), nil
 }
@@ -73,6 +78,7 @@ type run struct {
 	steps int
 	bytes int
 	depth int
+	evals int
 }
 
 func (r *run) fail(format string, a ...any) {
@@ -90,6 +96,18 @@ func (r *run) charge(n int) {
 	if r.bytes += n; n > maxBytes || r.bytes > maxBytes {
 		r.fail("the template makes more than %d bytes of text and lists", maxBytes)
 	}
+}
+
+// scan accounts for reading n bytes, which is cheaper than making them.
+func (r *run) scan(n int) { r.charge(n / 16) }
+
+func (r *run) eval(e expr, s *scope) Value {
+	if r.evals++; r.evals > maxEval {
+		r.fail("more than %d expressions inside each other", maxEval)
+	}
+	v := e.eval(r, s)
+	r.evals--
+	return v
 }
 
 // enter counts a call; its result undoes that.
@@ -115,24 +133,43 @@ func (r *run) capture(f func()) string {
 	return s
 }
 
-// scope is a set of names over the set around it.
+// scope is a set of names over the set around it. The first few are searched one by one, which most scopes never exceed.
 type scope struct {
-	vars   map[string]Value
+	names  []string
+	values []Value
+	more   map[string]Value
 	parent *scope
 }
+
+const fewNames = 8
 
 func newScope(parent *scope) *scope { return &scope{parent: parent} }
 
 func (s *scope) set(name string, v Value) {
-	if s.vars == nil {
-		s.vars = map[string]Value{}
+	for i, n := range s.names {
+		if n == name {
+			s.values[i] = v
+			return
+		}
 	}
-	s.vars[name] = v
+	if len(s.names) < fewNames {
+		s.names, s.values = append(s.names, name), append(s.values, v)
+		return
+	}
+	if s.more == nil {
+		s.more = map[string]Value{}
+	}
+	s.more[name] = v
 }
 
 func (s *scope) get(name string) (Value, bool) {
 	for ; s != nil; s = s.parent {
-		if v, ok := s.vars[name]; ok {
+		for i, n := range s.names {
+			if n == name {
+				return s.values[i], true
+			}
+		}
+		if v, ok := s.more[name]; ok {
 			return v, true
 		}
 	}

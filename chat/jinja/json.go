@@ -152,6 +152,9 @@ func (r *run) json(b *strings.Builder, v Value, style jsonStyle, depth int) {
 	case string:
 		jsonString(b, v, style.ascii)
 	case *List:
+		if v.view != "" {
+			r.fail("Object of type %s is not JSON serializable", v.view)
+		}
 		if len(v.Items) == 0 {
 			b.WriteString("[]")
 			return

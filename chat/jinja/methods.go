@@ -12,7 +12,10 @@ func (r *run) method(v Value, name string) (Value, bool) {
 	switch v := v.(type) {
 	case string:
 		if f, ok := stringMethods[name]; ok {
-			return &Func{name, func(r *run, a *args) Value { return f(r, v, a) }}, true
+			return &Func{name, func(r *run, a *args) Value {
+				r.scan(len(v))
+				return f(r, v, a)
+			}}, true
 		}
 	case *Dict:
 		if f, ok := dictMethods[name]; ok {
@@ -24,6 +27,9 @@ func (r *run) method(v Value, name string) (Value, bool) {
 	case *List:
 		if i := slices.Index(v.names, name); i >= 0 {
 			return v.Items[i], true
+		}
+		if v.view != "" {
+			return nil, false
 		}
 		if f, ok := listMethods[name]; ok {
 			return &Func{name, func(r *run, a *args) Value { return f(r, v, a) }}, true
@@ -53,17 +59,19 @@ var dictMethods = map[string]func(r *run, d *Dict, a *args) Value{
 	},
 	"items": func(r *run, d *Dict, a *args) Value {
 		a.none(r)
-		return r.dictItems(d)
+		items := r.dictItems(d)
+		items.view = "dict_items"
+		return items
 	},
 	"keys": func(r *run, d *Dict, a *args) Value {
 		a.none(r)
 		r.charge(16 * d.Len())
-		return &List{Items: slices.Clone(d.keys)}
+		return &List{Items: slices.Clone(d.keys), view: "dict_keys"}
 	},
 	"values": func(r *run, d *Dict, a *args) Value {
 		a.none(r)
 		r.charge(16 * d.Len())
-		return &List{Items: slices.Clone(d.values)}
+		return &List{Items: slices.Clone(d.values), view: "dict_values"}
 	},
 	"copy": func(r *run, d *Dict, a *args) Value {
 		a.none(r)
@@ -159,7 +167,7 @@ func init() {
 		"split":  splitter(false),
 		"rsplit": splitter(true),
 		"splitlines": func(r *run, s string, a *args) Value {
-			return r.texts(splitLines(s, truth(or(a.take(r, 0, "keepends")[0], false))))
+			return r.texts(r.splitLines(s, truth(or(a.take(r, 0, "keepends")[0], false))))
 		},
 		"partition": func(r *run, s string, a *args) Value {
 			before, after, found := strings.Cut(s, r.separator(a, a.take(r, 1, "sep")[0]))
@@ -307,7 +315,7 @@ func (r *run) separator(a *args, v Value) string {
 
 // texts makes a list of strings.
 func (r *run) texts(parts []string) *List {
-	r.charge(32 * len(parts))
+	r.charge(16 * len(parts))
 	l := &List{Items: make([]Value, len(parts))}
 	for i, p := range parts {
 		l.Items[i] = p
@@ -321,9 +329,11 @@ func splitter(right bool) stringMethod {
 		n := int(max(min(a.integer(r, or(b[1], int64(-1))), int64(len(s)+1)), -1))
 		sep := or(b[0], nil)
 		if sep == nil {
+			r.charge(8 * len(s)) // room for a field in every second place
 			return r.texts(fields(s, n, right))
 		}
 		mark := r.separator(a, sep)
+		r.charge(16 * (strings.Count(s, mark) + 1))
 		switch {
 		case n < 0:
 			return r.texts(strings.Split(s, mark))
@@ -374,7 +384,7 @@ func fields(s string, n int, right bool) []string {
 }
 
 // splitLines splits at Python's line ends; the last line is left out if it is empty.
-func splitLines(s string, keep bool) []string {
+func (r *run) splitLines(s string, keep bool) []string {
 	var lines []string
 	for s != "" {
 		i := strings.IndexFunc(s, func(c rune) bool {
@@ -387,6 +397,7 @@ func splitLines(s string, keep bool) []string {
 		if strings.HasPrefix(s[i:], "\r\n") {
 			size = 2
 		}
+		r.charge(16)
 		if keep {
 			lines = append(lines, s[:i+size])
 		} else {

@@ -64,10 +64,11 @@ func init() {
 		"iterable":  is(isIterable),
 		"sequence": is(func(v Value) bool { // what can be indexed and counted; Undefined has those methods too
 			switch v.(type) {
-			case string, *List, *Dict, *Undefined:
+			case string, *Dict, *Undefined:
 				return true
 			}
-			return false
+			l, ok := v.(*List)
+			return ok && l.view == ""
 		}),
 		"callable": is(func(v Value) bool {
 			switch v.(type) {

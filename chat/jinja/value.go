@@ -20,6 +20,7 @@ type List struct {
 	Items []Value
 	Tuple bool
 	names []string // of the places, for the named tuples of groupby
+	view  string   // "dict_items" and the like: what a dict's method gives, which has no places
 }
 
 // Dict is a Python dict: it keeps the order in which keys came.
@@ -139,7 +140,10 @@ func typeName(v Value) string {
 	case *generator:
 		return "generator"
 	case *List:
-		if v.Tuple {
+		switch {
+		case v.view != "":
+			return v.view
+		case v.Tuple:
 			return "tuple"
 		}
 		return "list"
@@ -228,6 +232,9 @@ func (r *run) repr(b *strings.Builder, v Value, depth int) {
 			if len(v.Items) == 1 {
 				end = ",)"
 			}
+		}
+		if v.view != "" {
+			open, end = v.view+"([", "])"
 		}
 		b.WriteString(open)
 		for i, x := range v.Items {
@@ -357,6 +364,7 @@ func (r *run) equal(a, b Value, depth int) bool {
 		return b == nil
 	case string:
 		s, ok := b.(string)
+		r.scan(min(len(s), len(a)))
 		return ok && s == a
 	case *Undefined:
 		_, ok := b.(*Undefined)
@@ -416,6 +424,7 @@ func (r *run) compare(a, b Value, op string, depth int) int {
 	switch x := a.(type) {
 	case string:
 		if y, ok := b.(string); ok {
+			r.scan(min(len(x), len(y)))
 			return strings.Compare(x, y) // bytes of UTF-8 sort as code points do
 		}
 	case *List:
@@ -463,6 +472,7 @@ func (r *run) items(v Value) []Value {
 func (r *run) length(v Value) int {
 	switch v := v.(type) {
 	case string:
+		r.scan(len(v))
 		return utf8.RuneCountInString(v)
 	case *List:
 		return len(v.Items)
@@ -486,6 +496,7 @@ func (r *run) contains(v, x Value) bool {
 			r.refuseUndefined(x)
 			r.fail("'in <string>' requires string as left operand, not %s", typeName(x))
 		}
+		r.scan(len(v))
 		return strings.Contains(v, s)
 	case *Dict:
 		if _, ok := hashable(x); !ok {

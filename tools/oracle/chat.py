@@ -1,6 +1,7 @@
-"""Writes chat/testdata/goldens.json: what transformers' apply_chat_template makes of every template and case.
+"""Writes chat/testdata/goldens.json: what transformers' apply_chat_template makes of every template and case; and
+chat/jinja/testdata/snippets.json: what its Jinja environment makes of every line of snippets.txt beside it.
 
-    python tools/oracle/chat.py chat/testdata
+    python tools/oracle/chat.py chat
 
 Needs transformers==5.24.0 and jinja2==3.1.6. The clock of strftime_now is frozen. Cases hold what a request may hold; a
 golden is the text, or an error: {"raise": message} where the template itself refuses, {"fails": kind} where Python does.
@@ -165,6 +166,39 @@ def line(value):
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+# What the snippets see.
+SNIPPET_VARS = {
+    "s": "Hello, wide World",
+    "e": "",
+    "u": "Grüße 😀 <a&b>'\"\\",
+    "n": 7,
+    "neg": -7,
+    "f": 2.5,
+    "t": True,
+    "z": None,
+    "l": [3, 1, 2],
+    "w": ["b", "A", "c", "a"],
+    "d": {"b": 1, "A": [2, None], "items": "x"},
+    "p": [{"k": "x", "v": 2}, {"k": "Y", "v": 1}, {"k": "x", "v": 0, "q": {"r": 5}}],
+    "big": 123456789012345678901234567890,
+    "lines": "one\n\ttwo \n\nthree",
+}
+
+
+def snippets(folder):
+    out = []
+    for source in (folder / "snippets.txt").read_text().split("\n"):
+        if not source:
+            continue
+        source = source.replace("⏎", "\n")  # a line break inside a snippet
+        try:
+            got = chat_template_utils._compile_jinja_template(source).render(**json.loads(json.dumps(SNIPPET_VARS)))
+        except Exception as e:
+            got = {"fails": type(e).__name__}
+        out.append(line([source, got]))
+    (folder / "snippets.json").write_text('{"vars":' + line(SNIPPET_VARS) + ',"snippets":[\n' + ",\n".join(out) + "\n]}\n")
+
+
 def main(folder):
     out = ["{", '"now":' + line(NOW.strftime("%Y-%m-%dT%H:%M:%SZ")) + ",", '"cases":{']
     out += [f"{line(name)}:{line(case)}," for name, case in CASES.items()]
@@ -184,4 +218,5 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]) / "testdata")
+    snippets(pathlib.Path(sys.argv[1]) / "jinja" / "testdata")

@@ -1,0 +1,23 @@
+package jinja
+
+import (
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzRender looks for a template that panics.
+func FuzzRender(f *testing.F) {
+	sources, _, vars := readSnippets(f)
+	for _, source := range sources {
+		f.Add(source)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		if !utf8.ValidString(source) {
+			t.Skip() // chat.Parse replaces what is not
+		}
+		text, err := render(source, vars)
+		if err == nil && !utf8.ValidString(text) {
+			t.Errorf("%q is not UTF-8", text)
+		}
+	})
+}
