@@ -135,7 +135,7 @@ func (s *scene) batch(o *step, places []place) (*compute.Batch, [3]compute.Tenso
 // reference is the attention of one row in float64, and a bound on what float32 in the order of attend.go may miss it by.
 //
 // With u = 2^-24, A the largest sum of |q*k| of a key, and S the scores' spread: a score is wrong by at most (dim+3)uA, its
-// probability by that, the roundings of S and of exp (2e-7) relative, and the largest score alike. A split adds up to 1024
+// probability by that, the roundings of S and of exp (1e-7) relative, and the largest score alike. A split adds up to 1024
 // products and rescales 16 times, each by an exp.
 func (s *scene) reference(p place) (want, bound []float64) {
 	const u = 0x1p-24
@@ -173,7 +173,7 @@ func (s *scene) reference(p place) (want, bound []float64) {
 			}
 		}
 		pages := float64(p.position-first)/compute.Page + 2
-		relative := 2*(float64(dim+3)*u*size+(top-low)*u+2e-7) + 2*pages*3e-7 + 1100*u
+		relative := 2*(float64(dim+3)*u*size+(top-low)*u+1e-7) + 2*pages*2e-7 + 1100*u
 		for d := range out {
 			want, bound = append(want, out[d]/total), append(bound, relative*abs[d]/total)
 		}

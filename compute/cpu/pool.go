@@ -4,27 +4,32 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // pool is the worker goroutines of a device. It splits work by handing out indices, one at a time, to whoever is free:
 // who computes a piece never changes what is computed.
+//
+// A round waits for its pieces, not for its workers: a worker that sleeps, or that the machine runs elsewhere, misses a
+// round and nobody waits for it. So where processors are few the caller does the work alone.
 type pool struct {
 	threads int
-	work    func(thread, i int)
-	pieces  int32
-	next    atomic.Int32 // the next piece to hand out
-	busy    atomic.Int32 // workers that have not finished this round
-	round   atomic.Uint32
+	work    func(thread, i int) // of this round; read only by who has taken a piece, so while the round lasts
+	left    atomic.Int32        // pieces that nobody has taken; they go in descending order
+	open    atomic.Int32        // pieces that are not done
+	asleep  atomic.Int32
+	closed  atomic.Bool
 	mu      sync.Mutex
 	wake    *sync.Cond
-	asleep  int
-	closed  atomic.Bool
 	done    sync.WaitGroup
 }
 
-// spins is how often a worker looks for the next round before it sleeps: some tens of microseconds, longer than the serial
-// work between two operations.
-const spins = 20000
+const (
+	// A worker looks for work about this long before it sleeps: longer than the serial work between two operations.
+	awake = 50 * time.Microsecond
+	// A caller looks about this long for the last pieces to end before it lets other goroutines run, and then, threads.
+	patience, sleep = 20 * time.Microsecond, 50 * time.Microsecond
+)
 
 func newPool(threads int) *pool {
 	p := &pool{threads: threads}
@@ -44,19 +49,20 @@ func (p *pool) run(pieces int, work func(thread, i int)) {
 		}
 		return
 	}
-	p.work, p.pieces = work, int32(pieces)
-	p.next.Store(0)
-	p.busy.Store(int32(p.threads - 1))
-	p.mu.Lock()
-	p.round.Add(1)
-	if p.asleep > 0 {
+	p.work = work
+	p.open.Store(int32(pieces))
+	p.left.Store(int32(pieces))
+	if p.asleep.Load() > 0 {
+		p.mu.Lock()
 		p.wake.Broadcast()
+		p.mu.Unlock()
 	}
-	p.mu.Unlock()
 	p.take(0)
-	for n := 0; p.busy.Load() > 0; n++ {
-		if n > spins/10 {
-			runtime.Gosched()
+	done := func() bool { return p.open.Load() == 0 }
+	for !spin(patience, done) { // whoever has the last piece may lack a processor
+		runtime.Gosched()
+		if !spin(patience, done) {
+			time.Sleep(sleep)
 		}
 	}
 }
@@ -64,34 +70,32 @@ func (p *pool) run(pieces int, work func(thread, i int)) {
 // take computes pieces until none is left.
 func (p *pool) take(thread int) {
 	for {
-		i := p.next.Add(1) - 1
-		if i >= p.pieces {
+		left := p.left.Load()
+		if left == 0 {
 			return
 		}
-		p.work(thread, int(i))
+		if p.left.CompareAndSwap(left, left-1) {
+			p.work(thread, int(left-1))
+			p.open.Add(-1)
+		}
 	}
 }
 
 func (p *pool) worker(thread int) {
 	defer p.done.Done()
-	for seen := uint32(0); ; {
-		for n := 0; p.round.Load() == seen && n < spins; n++ {
-		}
-		if p.round.Load() == seen {
-			p.mu.Lock()
-			p.asleep++
-			for p.round.Load() == seen {
-				p.wake.Wait()
-			}
-			p.asleep--
-			p.mu.Unlock()
-		}
-		seen++
-		if p.closed.Load() {
-			return
-		}
+	called := func() bool { return p.left.Load() > 0 || p.closed.Load() }
+	for !p.closed.Load() {
 		p.take(thread)
-		p.busy.Add(-1)
+		if spin(awake, called) {
+			continue
+		}
+		p.mu.Lock()
+		p.asleep.Add(1) // before the last look: run looks for sleepers after it has left pieces
+		for !called() {
+			p.wake.Wait()
+		}
+		p.asleep.Add(-1)
+		p.mu.Unlock()
 	}
 }
 
@@ -99,8 +103,26 @@ func (p *pool) worker(thread int) {
 func (p *pool) close() {
 	p.closed.Store(true)
 	p.mu.Lock()
-	p.round.Add(1)
 	p.wake.Broadcast()
 	p.mu.Unlock()
 	p.done.Wait()
+}
+
+// spin looks for a condition, for about as long as a limit, and reports whether it came.
+func spin(limit time.Duration, condition func() bool) bool {
+	const looks = 64 // between looks at the clock
+	for start := (time.Time{}); ; {
+		for range looks {
+			if condition() {
+				return true
+			}
+			pause()
+		}
+		switch now := time.Now(); {
+		case start.IsZero():
+			start = now
+		case now.Sub(start) > limit:
+			return false
+		}
+	}
 }
