@@ -221,37 +221,40 @@ func TestAttentionAgreesWithFloat64(t *testing.T) {
 // TestAttentionRowsAreTheirOwn is R1 to R3: a row's bits are the same alone and in company, in any order, cut anywhere, with
 // padding, on any number of threads, for any instruction set, and whatever stands behind it in its sequence.
 func TestAttentionRowsAreTheirOwn(t *testing.T) {
-	for _, window := range []int{0, 100} {
-		for _, heads := range [][2]int{{2, 1}, {3, 3}, {6, 2}} {
-			t.Run(fmt.Sprintf("%d to %d heads, window %d", heads[0], heads[1], window), func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(5, uint64(window+heads[0])))
-				s := newScene(rng, heads[0], heads[1], 16, window, compute.KVF16, 70, 130, 1100)
-				plain := openTest(t, 1, &goKernels)
-				want := map[place][]float32{}
-				for i := range s.seqs {
-					for p, row := range s.run(t, plain, s.whole(i)) {
-						want[p] = row
-					}
+	for _, c := range []struct{ heads, kvHeads, window, longest int }{
+		{2, 1, 0, 2100}, // three splits: of two, the order does not matter
+		{3, 3, 0, 1100},
+		{6, 2, 0, 300},
+		{2, 1, 100, 1100},
+	} {
+		t.Run(fmt.Sprintf("%d to %d heads, window %d, %d positions", c.heads, c.kvHeads, c.window, c.longest), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(5, uint64(c.window+c.heads)))
+			s := newScene(rng, c.heads, c.kvHeads, 16, c.window, compute.KVF16, 70, 130, c.longest)
+			plain := openTest(t, 1, &goKernels)
+			want := map[place][]float32{}
+			for i := range s.seqs {
+				for p, row := range s.run(t, plain, s.whole(i)) {
+					want[p] = row
 				}
-				poison := s.poisoned(rng)
-				for i, threads := range []int{1, 2, 3, 5, 8} {
-					k := sets[i%len(sets)]
-					d := openTest(t, threads, k)
-					for _, scene := range []*scene{s, poison} {
-						schedule := scene.schedule(rng)
-						for p, row := range scene.run(t, d, schedule) {
-							if p.seq < 0 {
-								wantEqual(t, "padding", row, make([]float32, len(row)))
-							} else if scene == s || p.position < scene.poisonFrom(p.seq) {
-								wantEqual(t, fmt.Sprintf("%s, %d threads, %+v", k.name, threads, p), row, want[p])
-							} else if p.position == s.seqs[p.seq].n-1 && row[0] == row[0] {
-								t.Fatalf("%+v sees a NaN and is %v", p, row[0])
-							}
+			}
+			poison := s.poisoned(rng)
+			for i, threads := range []int{1, 2, 3, 5, 8} {
+				k := sets[i%len(sets)]
+				d := openTest(t, threads, k)
+				for _, scene := range []*scene{s, poison} {
+					schedule := scene.schedule(rng)
+					for p, row := range scene.run(t, d, schedule) {
+						if p.seq < 0 {
+							wantEqual(t, "padding", row, make([]float32, len(row)))
+						} else if scene == s || p.position < scene.poisonFrom(p.seq) {
+							wantEqual(t, fmt.Sprintf("%s, %d threads, %+v", k.name, threads, p), row, want[p])
+						} else if p.position == s.seqs[p.seq].n-1 && row[0] == row[0] {
+							t.Fatalf("%+v sees a NaN and is %v", p, row[0])
 						}
 					}
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
