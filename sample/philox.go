@@ -27,7 +27,7 @@ func noiseWords(seed uint64, position int, group uint32) [4]uint32 {
 //
 // w and 1-w have at most 33 bits, so both are exact and never 0 or 1: G is finite, between gumbelMin and gumbelMax.
 func gumbel(v uint32) float64 {
-	w := (float64(v) + 0.5) * 0x1p-32
+	w := float64((float64(v) + 0.5) * 0x1p-32)
 	return -log(-log(1 - w))
 }
 
@@ -36,7 +36,7 @@ const gumbelMax = 22.88
 
 // gumbelBound is above gumbel(v), without a logarithm: E >= w > 2^-(z+1) where v has z leading zeros, so G < (z+1)·ln2.
 func gumbelBound(v uint32) float64 {
-	return 0.6932 * float64(bits.LeadingZeros32(v)+1)
+	return float64(0.6932 * float64(bits.LeadingZeros32(v)+1))
 }
 
 // Noise returns the Gumbel noise of a token at an absolute position: word token&3 of Philox4x32-10 with the counter
