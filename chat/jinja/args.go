@@ -77,7 +77,7 @@ func (a *args) integer(r *run, v Value) int64 {
 // size returns an integer argument that says how many characters or items to make.
 func (a *args) size(r *run, v Value) int {
 	n := a.integer(r, v)
-	if n > maxBytes {
+	if n > int64(r.limits.bytes) {
 		r.fail("%s(): %d is too large", a.fn, n)
 	}
 	return int(max(n, -1))

@@ -77,8 +77,8 @@ func (r *run) repeat(v Value, n int64) (Value, bool) {
 	default:
 		return nil, false
 	}
-	if size > 0 && n > maxBytes/size {
-		r.fail("the template makes more than %d bytes of text and lists", maxBytes)
+	if size > 0 && n > int64(r.limits.bytes)/size {
+		r.charge(r.limits.bytes + 1)
 	}
 	r.charge(int(n * size))
 	switch v := v.(type) {

@@ -8,14 +8,20 @@ import (
 
 // Limits of a template and of one rendering: far above what chats need, low enough for a hostile template to end soon.
 const (
-	maxSource  = 1 << 20   // bytes of a template
-	maxNesting = 200       // of brackets, expressions and blocks in a template
-	maxDepth   = 500       // of calls under way, and of lists and dicts in each other
-	maxEval    = 20_000    // expressions inside each other, through calls too
-	maxRange   = 100_000   // items of range(), as in Jinja2's sandbox
-	maxSteps   = 5_000_000 // expressions, statements and items visited
-	maxBytes   = 256 << 20 // text and lists made, in all
+	maxSource  = 1 << 20 // bytes of a template
+	maxNesting = 200     // of brackets, expressions and blocks in a template
+	maxDepth   = 500     // of calls under way, and of lists and dicts in each other
+	maxEval    = 20_000  // expressions inside each other, through calls too
+	maxRange   = 100_000 // items of range(), as in Jinja2's sandbox
 )
+
+// limits of one rendering's work.
+type limits struct {
+	steps int // expressions, statements and items visited
+	bytes int // of text and lists made, in all
+}
+
+var usual = limits{steps: 5_000_000, bytes: 256 << 20}
 
 // Error is a template that cannot be parsed, or that failed while it ran.
 type Error struct {
@@ -54,8 +60,12 @@ func Parse(source string) (t *Template, err error) {
 
 // Render runs the template. Names it does not find in vars are functions of this package or undefined. now is what
 // strftime_now formats. vars and the values in it are not changed. An error is an *Error.
-func (t *Template) Render(vars map[string]Value, now time.Time) (text string, err error) {
-	r := &run{out: new(strings.Builder), now: now, line: 1}
+func (t *Template) Render(vars map[string]Value, now time.Time) (string, error) {
+	return t.render(vars, now, usual)
+}
+
+func (t *Template) render(vars map[string]Value, now time.Time, limits limits) (text string, err error) {
+	r := &run{limits: limits, out: new(strings.Builder), now: now, line: 1}
 	defer func() {
 		if p := recover(); p != nil {
 			failure, ok := p.(*Error)
@@ -72,13 +82,14 @@ func (t *Template) Render(vars map[string]Value, now time.Time) (text string, er
 
 // run is one rendering.
 type run struct {
-	out   *strings.Builder
-	now   time.Time
-	line  int // of what runs now, for errors
-	steps int
-	bytes int
-	depth int
-	evals int
+	out    *strings.Builder
+	now    time.Time
+	limits limits
+	line   int // of what runs now, for errors
+	steps  int
+	bytes  int
+	depth  int
+	evals  int
 }
 
 func (r *run) fail(format string, a ...any) {
@@ -86,15 +97,15 @@ func (r *run) fail(format string, a ...any) {
 }
 
 func (r *run) step() {
-	if r.steps++; r.steps > maxSteps {
-		r.fail("the template takes more than %d steps; it seems not to end", maxSteps)
+	if r.steps++; r.steps > r.limits.steps {
+		r.fail("the template takes more than %d steps; it seems not to end", r.limits.steps)
 	}
 }
 
 // charge accounts for n bytes of new text or of list.
 func (r *run) charge(n int) {
-	if r.bytes += n; n > maxBytes || r.bytes > maxBytes {
-		r.fail("the template makes more than %d bytes of text and lists", maxBytes)
+	if r.bytes += n; n > r.limits.bytes || r.bytes > r.limits.bytes {
+		r.fail("the template makes more than %d bytes of text and lists", r.limits.bytes)
 	}
 }
 

@@ -129,7 +129,7 @@ func (r *run) json(b *strings.Builder, v Value, style jsonStyle, depth int) {
 	if depth > maxDepth {
 		r.fail("a value is nested more than %d deep", maxDepth)
 	}
-	if b.Len() > maxBytes {
+	if b.Len() > r.limits.bytes {
 		r.charge(b.Len())
 	}
 	line := func(depth int) {

@@ -298,8 +298,8 @@ func (r *run) replace(s, old, new string, n int) string {
 	if n >= 0 {
 		times = min(times, n)
 	}
-	if grow := len(new) - len(old); grow > 0 && times > maxBytes/grow {
-		r.charge(maxBytes + 1)
+	if grow := len(new) - len(old); grow > 0 && times > r.limits.bytes/grow {
+		r.charge(r.limits.bytes + 1)
 	}
 	r.charge(len(s) + times*(len(new)-len(old)))
 	return strings.Replace(s, old, new, n)

@@ -272,8 +272,8 @@ func (r *run) repr(b *strings.Builder, v Value, depth int) {
 	}
 	if depth == 0 {
 		r.charge(b.Len() - start)
-	} else if b.Len() > maxBytes {
-		r.fail("a value's text is longer than %d bytes", maxBytes)
+	} else if b.Len() > r.limits.bytes {
+		r.charge(b.Len())
 	}
 }
 
