@@ -24,7 +24,7 @@ const (
 
 // Config is a vocabulary as model files describe it. The names in parentheses are GGUF keys below tokenizer.ggml.
 type Config struct {
-	Model string // (model) the kind: "gpt2" is byte-level BPE, "llama" SentencePiece BPE, "bert" WordPiece
+	Model string // (model) the kind: "gpt2" is byte-level BPE, "llama" SentencePiece BPE
 	Pre   string // (pre) name of the pre-tokeniser; byte-level BPE needs one
 
 	Tokens []string  // (tokens) the text of each token, as the kind escapes it
@@ -32,7 +32,7 @@ type Config struct {
 	Scores []float32 // (scores) SentencePiece: of the pairs that could merge, the one whose sum scores highest does
 	Merges []string  // (merges) byte-level BPE: "left right", in order of rank
 
-	BOS, EOS, EOT, EOM, UNK, SEP int32 // (bos_token_id ...) None where the file has none
+	BOS, EOS, EOT, EOM, UNK int32 // (bos_token_id ...) None where the file has none
 
 	AddBOS, AddEOS *bool // (add_bos_token, add_eos_token) nil: as usual for the kind
 	AddSpacePrefix *bool // (add_space_prefix) nil: as usual for the kind
@@ -61,7 +61,7 @@ func (c *Config) validate() error {
 	for _, s := range []struct {
 		name string
 		id   int32
-	}{{"bos", c.BOS}, {"eos", c.EOS}, {"eot", c.EOT}, {"eom", c.EOM}, {"unknown", c.UNK}, {"seperator", c.SEP}} {
+	}{{"bos", c.BOS}, {"eos", c.EOS}, {"eot", c.EOT}, {"eom", c.EOM}, {"unknown", c.UNK}} {
 		if s.id != None && (s.id < 0 || int(s.id) >= n) {
 			return fmt.Errorf("tokenizer: %s_token_id is %d, the vocabulary has %d tokens; convert again", s.name, s.id, n)
 		}

@@ -20,7 +20,7 @@
 //
 // What always holds:
 //
-//   - Encode takes any string, in time that grows as n log n with its length, and never fails.
+//   - Encode takes any string (below 2 GB), in time that grows as n log n with its length, and never fails.
 //   - Encoding without ParseSpecial never makes a special token: text from strangers stays text. Added tokens that are
 //     text (UserDefined: runs of spaces, HTML tags) are found either way.
 //   - Decode(Encode(s)) is s for valid UTF-8, with two exceptions. Byte-level vocabularies may lack bytes that training
@@ -33,7 +33,8 @@
 // start together the longest, as in Hugging Face's; llama.cpp looks for the longest token anywhere first, which differs
 // when two overlap. Bytes that the vocabulary lacks are skipped before merging, so that their neighbours may merge, as
 // in Hugging Face's; llama.cpp does not merge across. Invalid UTF-8 is encoded as the bytes that it is; llama.cpp
-// replaces it by U+FFFD first. The text "</s>" is a token that ends generation only where the file says so; llama.cpp
+// replaces it by U+FFFD first. SentencePiece text after a special token gets its space in front, as in llama.cpp and in
+// Hugging Face's legacy mode. The text "</s>" is a token that ends generation only where the file says so; llama.cpp
 // takes Gemma's closing tag of HTML for one.
 //
 // Which prompt to encode is package chat's affair. A template often writes the start token itself: encode its output

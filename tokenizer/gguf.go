@@ -33,7 +33,7 @@ func configFromGGUF(m *gguf.Metadata) (Config, error) {
 		Merges: maybe(&r, m.Strings, keys+"merges"),
 
 		BOS: id(&r, m, "bos"), EOS: id(&r, m, "eos"), EOT: id(&r, m, "eot"), EOM: id(&r, m, "eom"),
-		UNK: id(&r, m, "unknown"), SEP: id(&r, m, "seperator"),
+		UNK: id(&r, m, "unknown"),
 
 		AddBOS:         flag(&r, m, "add_bos_token"),
 		AddEOS:         flag(&r, m, "add_eos_token"),

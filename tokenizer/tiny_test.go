@@ -6,7 +6,7 @@ import (
 )
 
 // absent is a Config whose special tokens are all absent.
-func absent() Config { return Config{BOS: None, EOS: None, EOT: None, EOM: None, UNK: None, SEP: None} }
+func absent() Config { return Config{BOS: None, EOS: None, EOT: None, EOM: None, UNK: None} }
 
 // tinyBPE is a byte-level vocabulary: <s>, </s>, <|im_end|>, an added token "<td>", all bytes, and some merges.
 func tinyBPE(t testing.TB, pre string) *Tokenizer {

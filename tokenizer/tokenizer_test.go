@@ -287,7 +287,7 @@ func TestRealTextsComeBack(t *testing.T) {
 }
 
 func ExampleTokenizer() {
-	c := Config{Model: "gpt2", Pre: "gpt-2", BOS: None, EOS: 3, EOT: None, EOM: None, UNK: None, SEP: None,
+	c := Config{Model: "gpt2", Pre: "gpt-2", BOS: None, EOS: 3, EOT: None, EOM: None, UNK: None,
 		Tokens: []string{"h", "i", "hi", "<|end|>", "Ġ", "Ġhi"}, Types: []Type{Normal, Normal, Normal, Control, Normal, Normal},
 		Merges: []string{"h i", "Ġ hi"},
 	}
