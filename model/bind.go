@@ -16,7 +16,7 @@ import (
 
 // A binder fills a family's struct from a source, by the tags of its fields:
 //
-//	`meta:"key" default:"expr"`      int, float32: metadata family.key; without a default it must be there
+//	`meta:"key" default:"expr"`      int, float32: metadata family.key; without a default it must be there. []bool: see pattern
 //	`rope:"neighbours"`, `"halves"`  *compute.Rope: see rope in config.go
 //	`tensor:"name,other" shape:"A,B"` compute.Weight, compute.Vector: the first of the names that the file has
 //	`tensor:"blk" count:"Layers"`     a slice of structs: blk.0., blk.1., ...

@@ -53,9 +53,40 @@ func (b *binder) meta(field reflect.Value, name, key, fallback string, optional 
 			return
 		}
 		field.SetFloat(x)
+	case reflect.Slice:
+		field.Set(reflect.ValueOf(b.pattern(key, fallback)))
 	default:
-		panic("model: a field with a meta tag is neither int nor float32: " + name)
+		panic("model: a field with a meta tag is no int, float32 or []bool: " + name)
 	}
+}
+
+// pattern reads which layers are windowed: a bool for each, or a period, every so manieth layer being the exception.
+func (b *binder) pattern(key, fallback string) []bool {
+	windowed := make([]bool, b.dims["Layers"])
+	value, ok := b.src.Metadata().Get(key)
+	if list, isList := value.([]bool); isList {
+		if len(list) < len(windowed) {
+			b.fail("metadata %s: %d values, want one for each of %d layers", key, len(list), len(windowed))
+			return nil
+		}
+		return list[:len(windowed)]
+	}
+	period := b.eval(fallback)
+	if ok {
+		var err error
+		if period, err = b.src.Metadata().Int(key); err != nil {
+			b.fail("%w", err)
+			return nil
+		}
+	}
+	if period <= 0 {
+		b.fail("metadata %s: %d, want a positive period", key, period)
+		return nil
+	}
+	for i := range windowed {
+		windowed[i] = (i+1)%period != 0
+	}
+	return windowed
 }
 
 // maxDim bounds every integer of a configuration, so that products of three of them do not overflow.

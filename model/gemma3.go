@@ -23,18 +23,18 @@ type gemma3 struct {
 }
 
 type gemma3Config struct {
-	Layers  int           `meta:"block_count"`
-	Width   int           `meta:"embedding_length"`
-	Hidden  int           `meta:"feed_forward_length"`
-	Vocab   int           `meta:"vocab_size" default:"rows(token_embd)"`
-	Heads   int           `meta:"attention.head_count"`
-	KVHeads int           `meta:"attention.head_count_kv" default:"Heads"`
-	HeadDim int           `meta:"attention.key_length" default:"Width/Heads"`
-	Eps     float32       `meta:"attention.layer_norm_rms_epsilon"`
-	Window  int           `meta:"attention.sliding_window"`
-	Period  int           `meta:"attention.sliding_window_pattern" default:"6"` // every so manieth layer sees everything
-	Rope    *compute.Rope `rope:"halves"`
-	Near    *compute.Rope `rope:"halves,windowed"` // of windowed layers: base 10000, never scaled
+	Layers   int           `meta:"block_count"`
+	Width    int           `meta:"embedding_length"`
+	Hidden   int           `meta:"feed_forward_length"`
+	Vocab    int           `meta:"vocab_size" default:"rows(token_embd)"`
+	Heads    int           `meta:"attention.head_count"`
+	KVHeads  int           `meta:"attention.head_count_kv" default:"Heads"`
+	HeadDim  int           `meta:"attention.key_length" default:"Width/Heads"`
+	Eps      float32       `meta:"attention.layer_norm_rms_epsilon"`
+	Window   int           `meta:"attention.sliding_window"`
+	Windowed []bool        `meta:"attention.sliding_window_pattern" default:"6"` // by layer; of six, the last sees everything
+	Rope     *compute.Rope `rope:"halves"`
+	Near     *compute.Rope `rope:"halves,windowed"` // of windowed layers: base 10000, never scaled
 }
 
 type gemma3Layer struct {
@@ -55,13 +55,10 @@ type gemma3Layer struct {
 
 func init() { Register("gemma3", func() Family { return new(gemma3) }) }
 
-// windowed reports whether layer i sees a window only.
-func (m *gemma3) windowed(i int) bool { return (i+1)%m.Period != 0 }
-
 func (m *gemma3) State() state.Layout {
 	layout := state.KV(m.Layers, m.KVHeads, m.HeadDim)
 	for i := range layout {
-		if m.windowed(i) {
+		if m.Windowed[i] {
 			layout[i].Window = m.Window
 		}
 	}
@@ -83,7 +80,7 @@ func (m *gemma3) Forward(ops compute.Ops, b *compute.Batch, s *state.View) compu
 		ops.Layer(i)
 		l, kv := &m.Layer[i], s.KV(i)
 		rope, attn := m.Rope, compute.Attn{Scale: m.scale()}
-		if m.windowed(i) {
+		if m.Windowed[i] {
 			rope, attn.Window = m.Near, m.Window
 		}
 		x, n = ops.AddNorm(x, y, l.AttnNorm, m.Eps)
