@@ -6,18 +6,20 @@ import "memra/compute"
 type kernels struct {
 	name string
 
-	dot         map[*layout][]tile // widest first; the last takes one row
-	quantizeRow func(p []panelBlock, r int, x []float32)
-	sumSquares  func(x []float32) float32
-	scale       func(y, x, g []float32, r float32)
-	add         func(s, x, y []float32)
-	swiglu      func(y, g, u []float32)
-	geglu       func(y, g, u []float32)
-	halve       func(dst []half, src []float32) // converts
-	spread      func(dst []half, src []float32) // the same, value i to dst[i*compute.Page]
-	scores      func(s [][compute.Page]float32, q []float32, k []half)
-	softmax     func(s *[compute.Page]float32, peak *float32, sums *[16]float32) (rescale float32)
-	values      func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int)
+	dot              map[*layout][]tile // widest first; the last takes one row
+	quantizeRow      func(p []panelBlock, r int, x []float32)
+	sumSquares       func(x []float32) float32
+	scale            func(y, x, g []float32, r float32)
+	add              func(s, x, y []float32)
+	swiglu           func(y, g, u []float32)
+	geglu            func(y, g, u []float32)
+	rotateHalves     func(lo, hi, cos, sin []float32)
+	rotateNeighbours func(x, cos, sin []float32)
+	halve            func(dst []half, src []float32) // converts
+	spread           func(dst []half, src []float32) // the same, value i to dst[i*compute.Page]
+	scores           func(s [][compute.Page]float32, q []float32, k []half)
+	softmax          func(s *[compute.Page]float32, peak *float32, sums *[16]float32) (rescale float32)
+	values           func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int)
 }
 
 // tile is a dot kernel for up to `rows` rows at once.
@@ -42,17 +44,19 @@ var goKernels = kernels{
 		layoutBF16: {{panelRows, dotBF16}},
 		layoutF32:  {{panelRows, dotF32}},
 	},
-	quantizeRow: quantizeRowGo,
-	sumSquares:  sumSquaresGo,
-	scale:       scaleGo,
-	add:         addGo,
-	swiglu:      swigluGo,
-	geglu:       gegluGo,
-	halve:       halveGo,
-	spread:      spreadGo,
-	scores:      scoresGo[half],
-	softmax:     softmaxGo,
-	values:      valuesGo[half],
+	quantizeRow:      quantizeRowGo,
+	sumSquares:       sumSquaresGo,
+	scale:            scaleGo,
+	add:              addGo,
+	swiglu:           swigluGo,
+	geglu:            gegluGo,
+	rotateHalves:     rotateHalvesGo,
+	rotateNeighbours: rotateNeighboursGo,
+	halve:            halveGo,
+	spread:           spreadGo,
+	scores:           scoresGo[half],
+	softmax:          softmaxGo,
+	values:           valuesGo[half],
 }
 
 // sets are the kernels that this machine can run, best first. Assembly puts itself in front, once, at start.

@@ -13,13 +13,15 @@ type step struct {
 
 // memory is where tensors lie.
 type memory struct {
-	rows   arena[float32]
-	panels arena[panelBlock]
+	rows    arena[float32]
+	panels  arena[panelBlock]
+	buffers arena[buffer]
 }
 
 func (m *memory) reset() {
 	m.rows.reset()
 	m.panels.reset()
+	m.buffers.reset()
 }
 
 // turns are the cosines and sines of a step's rows.
@@ -49,18 +51,25 @@ func (s *step) Layer(i int) {
 }
 
 func (s *step) tensor(rows, width int) (compute.Tensor, *buffer) {
-	b := &buffer{rows: s.at.rows.take(rows*width, 1<<16)}
+	b := &s.at.buffers.take(1, 1<<6)[0]
+	*b = buffer{rows: s.at.rows.take(rows*width, 1<<16)}
 	return compute.Tensor{Rows: rows, Width: width, Mem: b}, b
 }
 
 func mem(t compute.Tensor) *buffer      { return t.Mem.(*buffer) }
 func values(v compute.Vector) []float32 { return v.Mem.([]float32) }
 
-// eachRow runs work for rows [0, rows), some rows a piece.
+// eachRow runs work for rows [0, rows), those of a panel in one piece, so that threads do not write to one cache line. Few rows
+// do not wake a thread.
 func (s *step) eachRow(rows int, work func(r int)) {
-	const perPiece = 4
-	s.pool.run(ceilDiv(rows, perPiece), func(_, i int) {
-		for r := i * perPiece; r < min(rows, (i+1)*perPiece); r++ {
+	if rows <= panelRows || s.pool.threads == 1 {
+		for r := range rows {
+			work(r)
+		}
+		return
+	}
+	s.pool.run(ceilDiv(rows, panelRows), func(_, i int) {
+		for r := i * panelRows; r < min(rows, (i+1)*panelRows); r++ {
 			work(r)
 		}
 	})
@@ -124,7 +133,7 @@ func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (
 			}
 			if o.Rope != nil {
 				half := o.Rope.Dims / 2
-				rotate(head, o.Rope, t.cos[r*half:][:half], t.sin[r*half:][:half])
+				s.kernels.rotate(head, o.Rope, t.cos[r*half:][:half], t.sin[r*half:][:half])
 			}
 		}
 	}

@@ -4,7 +4,7 @@
 
 package cpu
 
-func sumSquaresAVX512(part *[16]float32, x *float32, n int)
+func sumSquaresAVX512(x *float32, n int) float32
 
 func scaleAVX512(y *float32, x *float32, gain *float32, r float32, n int)
 
@@ -34,7 +34,7 @@ func scores1AVX512(s *float32, q *float32, k *uint16, dim int)
 
 func values1AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 
-func sumSquaresAVX2(part *[16]float32, x *float32, n int)
+func sumSquaresAVX2(x *float32, n int) float32
 
 func scaleAVX2(y *float32, x *float32, gain *float32, r float32, n int)
 
@@ -55,6 +55,10 @@ func values2AVX2(o *float32, p *float32, rescale *float32, v *uint16, dim int, k
 func scores1AVX2(s *float32, q *float32, k *uint16, dim int)
 
 func values1AVX2(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
+
+func rotateHalvesAVX2(lo *float32, hi *float32, cos *float32, sin *float32, n int)
+
+func rotateNeighboursAVX2(x *float32, cos *float32, sin *float32, n int)
 
 func halveF16C(dst *uint16, src *float32, n int)
 

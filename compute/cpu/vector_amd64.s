@@ -4,22 +4,31 @@
 
 #include "textflag.h"
 
-// func sumSquaresAVX512(part *[16]float32, x *float32, n int)
+// func sumSquaresAVX512(x *float32, n int) float32
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
-	MOVQ   part+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   n+16(FP), DX
+TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-20
+	MOVQ   x+0(FP), AX
+	MOVQ   n+8(FP), CX
 	VXORPS Z0, Z0, Z0
 
 loop:
-	VMOVUPS (CX), Z1
-	VMULPS  Z1, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	ADDQ    $0x40, CX
-	SUBQ    $0x10, DX
-	JNZ     loop
-	VMOVUPS Z0, (AX)
+	VMOVUPS       (AX), Z1
+	VMULPS        Z1, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	ADDQ          $0x40, AX
+	SUBQ          $0x10, CX
+	JNZ           loop
+	VEXTRACTF64X4 $0x00, Z0, Y1
+	VEXTRACTF64X4 $0x01, Z0, Y0
+	VADDPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x00, Y1, X0
+	VEXTRACTF128  $0x01, Y1, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, ret+16(FP)
 	VZEROUPPER
 	RET
 
@@ -1270,27 +1279,33 @@ done16:
 	VZEROUPPER
 	RET
 
-// func sumSquaresAVX2(part *[16]float32, x *float32, n int)
+// func sumSquaresAVX2(x *float32, n int) float32
 // Requires: AVX
-TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-24
-	MOVQ   part+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   n+16(FP), DX
+TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-20
+	MOVQ   x+0(FP), AX
+	MOVQ   n+8(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
 loop:
-	VMOVUPS (CX), Y2
-	VMULPS  Y2, Y2, Y2
-	VADDPS  Y2, Y0, Y0
-	VMOVUPS 32(CX), Y2
-	VMULPS  Y2, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	ADDQ    $0x40, CX
-	SUBQ    $0x10, DX
-	JNZ     loop
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS      (AX), Y2
+	VMULPS       Y2, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VMOVUPS      32(AX), Y2
+	VMULPS       Y2, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x40, AX
+	SUBQ         $0x10, CX
+	JNZ          loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x00, Y0, X1
+	VEXTRACTF128 $0x01, Y0, X0
+	VADDPS       X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VADDPS       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VADDPS       X0, X1, X1
+	VMOVSS       X1, ret+16(FP)
 	VZEROUPPER
 	RET
 
@@ -2424,6 +2439,64 @@ keys16:
 	JMP          width16
 
 done16:
+	VZEROUPPER
+	RET
+
+// func rotateHalvesAVX2(lo *float32, hi *float32, cos *float32, sin *float32, n int)
+// Requires: AVX
+TEXT ·rotateHalvesAVX2(SB), NOSPLIT, $0-40
+	MOVQ lo+0(FP), AX
+	MOVQ hi+8(FP), CX
+	MOVQ cos+16(FP), DX
+	MOVQ sin+24(FP), BX
+	MOVQ n+32(FP), SI
+
+loop:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (BX), Y3
+	VMULPS  Y3, Y1, Y4
+	VMULPS  Y2, Y1, Y1
+	VMULPS  Y3, Y0, Y3
+	VMULPS  Y2, Y0, Y0
+	VSUBPS  Y4, Y0, Y0
+	VADDPS  Y1, Y3, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	SUBQ    $0x08, SI
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func rotateNeighboursAVX2(x *float32, cos *float32, sin *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·rotateNeighboursAVX2(SB), NOSPLIT, $0-32
+	MOVQ x+0(FP), AX
+	MOVQ cos+8(FP), CX
+	MOVQ sin+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPS   (AX), Y0
+	VPMOVZXDQ (CX), Y1
+	VPMOVZXDQ (DX), Y2
+	VMOVSLDUP Y1, Y1
+	VMOVSLDUP Y2, Y2
+	VPERMILPS $0xb1, Y0, Y3
+	VMULPS    Y1, Y0, Y0
+	VMULPS    Y2, Y3, Y3
+	VADDSUBPS Y3, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x10, CX
+	ADDQ      $0x10, DX
+	SUBQ      $0x04, BX
+	JNZ       loop
 	VZEROUPPER
 	RET
 

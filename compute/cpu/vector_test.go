@@ -116,6 +116,21 @@ func TestScaleMayWriteWhereItReads(t *testing.T) {
 	})
 }
 
+func TestRotationsEqualPlainGo(t *testing.T) {
+	eachSet(t, []int{1, 8, 16, 24, 32, 64, 100}, func(t *testing.T, k *kernels, pairs int, draw func(n int) []float32) {
+		cos, sin := draw(pairs), draw(pairs)
+		for _, neighbour := range []bool{false, true} {
+			got := outputs(2*pairs + 5)
+			copy(got, draw(2*pairs))
+			want := append([]float32(nil), got...)
+			r := &compute.Rope{Dims: 2 * pairs, Neighbour: neighbour}
+			k.rotate(got, r, cos, sin)
+			goKernels.rotate(want, r, cos, sin)
+			wantEqual(t, fmt.Sprintf("neighbour %v, %d pairs", neighbour, pairs), got, want)
+		}
+	})
+}
+
 func TestHalvesEqualPlainGo(t *testing.T) {
 	eachSet(t, lengths, func(t *testing.T, k *kernels, n int, draw func(n int) []float32) {
 		x := draw(n)

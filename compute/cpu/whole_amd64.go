@@ -37,17 +37,12 @@ func scaler(assembly func(y, x, g *float32, r float32, n int)) func(y, x, g []fl
 	}
 }
 
-func squarer(assembly func(part *[16]float32, x *float32, n int)) func(x []float32) float32 {
+func squarer(assembly func(x *float32, n int) float32) func(x []float32) float32 {
 	return func(x []float32) float32 {
-		var part [16]float32
-		n := whole(len(x))
-		if n > 0 {
-			assembly(&part, &x[0], n)
+		if n := len(x); n > 0 && n == whole(n) {
+			return assembly(&x[0], n)
 		}
-		for i, v := range x[n:] {
-			part[i] += float32(v * v)
-		}
-		return fold(&part)
+		return sumSquaresGo(x) // a rest adds to the partial sums, before they are folded
 	}
 }
 
@@ -112,4 +107,22 @@ func spreadAVX(dst []half, src []float32) {
 	if n < len(src) {
 		spreadGo(dst[n*compute.Page:], src[n:])
 	}
+}
+
+func rotateHalvesAVX(lo, hi, cos, sin []float32) {
+	hi, cos, sin = hi[:len(lo)], cos[:len(lo)], sin[:len(lo)]
+	n := whole(len(lo))
+	if n > 0 {
+		rotateHalvesAVX2(&lo[0], &hi[0], &cos[0], &sin[0], n)
+	}
+	rotateHalvesGo(lo[n:], hi[n:], cos[n:], sin[n:])
+}
+
+func rotateNeighboursAVX(x, cos, sin []float32) {
+	x, sin = x[:2*len(cos)], sin[:len(cos)]
+	n := whole(len(cos))
+	if n > 0 {
+		rotateNeighboursAVX2(&x[0], &cos[0], &sin[0], n)
+	}
+	rotateNeighboursGo(x[2*n:], cos[n:], sin[n:])
 }

@@ -41,6 +41,8 @@ func main() {
 			s.values(n)
 		}
 	}
+	rotateHalves()
+	rotateNeighbours()
 	halve()
 	spread()
 	pause()

@@ -8,10 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// sumSquares adds to sixteen partial sums; the caller folds them.
+// sumSquares adds squares in sixteen partial sums, i modulo 16, and folds them: lanes 8 apart, 4, 2, 1.
 func (s isa) sumSquares() {
-	s.function("sumSquares", "func(part *[16]float32, x *float32, n int)")
-	part, x, n := load("part"), load("x"), load("n")
+	s.function("sumSquares", "func(x *float32, n int) float32")
+	x, n := load("x"), load("n")
 	sums, v := s.vecs(16/s.lanes), s.vec()
 	for _, sum := range sums {
 		s.zero(sum)
@@ -23,9 +23,11 @@ func (s isa) sumSquares() {
 			VADDPS(v, sum, sum)
 		}
 	}, x)
-	for i, sum := range sums {
-		VMOVUPS(sum, at(part, i*s.bytes()))
+	if len(sums) == 2 {
+		VADDPS(sums[1], sums[0], sums[0])
 	}
+	sum := s.reduce(sums[0], func(a, b reg.VecVirtual) { VADDPS(b, a, a) })
+	VMOVSS(sum, place(ReturnIndex(0)))
 	end()
 }
 
