@@ -85,7 +85,7 @@ func (b *bpe) word(dst []int32, word string, m *merger) []int32 {
 			return append(dst, id)
 		}
 	}
-	m.reset()
+	m.reset(len(word))
 	for i := range len(word) {
 		if id := b.byteID[word[i]]; id != None {
 			m.add(i, i+1, id)

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"iter"
 	"math"
+	"slices"
 )
 
 // symbol is a stretch of text during merging: a character at first, a token's text in the end.
@@ -33,7 +34,10 @@ type merger struct {
 	heap    []uint64
 }
 
-func (m *merger) reset() { m.symbols, m.heap = m.symbols[:0], m.heap[:0] }
+// reset forgets the last word and makes room for one of at most n symbols.
+func (m *merger) reset(n int) {
+	m.symbols, m.heap = slices.Grow(m.symbols[:0], n), slices.Grow(m.heap[:0], n)
+}
 
 // add appends the symbol text[start:end].
 func (m *merger) add(start, end int, id int32) {

@@ -61,7 +61,7 @@ func TestMergingEqualsItsDefinition(t *testing.T) {
 			wantPieces = append(wantPieces, word[y.start:y.end])
 		}
 		s.words(word, func(word string) {
-			m.reset()
+			m.reset(len(word))
 			for i := 0; i < len(word); {
 				_, n := utf8.DecodeRuneInString(word[i:])
 				m.add(i, i+n, None)

@@ -150,7 +150,7 @@ func (s *spm) encode(dst []int32, text string) []int32 {
 
 // word appends the tokens of a word. The unknown token stands for a whole run.
 func (s *spm) word(dst []int32, word string, m *merger) []int32 {
-	m.reset()
+	m.reset(len(word))
 	for i := 0; i < len(word); {
 		_, n := utf8.DecodeRuneInString(word[i:])
 		m.add(i, i+n, None)
