@@ -11,9 +11,9 @@ type Device interface {
 	// Name says what computes, for people: "cpu (AVX-512 VNNI, 2 threads)".
 	Name() string
 
-	// Pack makes a weight [rows, width] from tensor data in a file's format. The data is not kept.
-	// An error names the formats that the device takes.
-	Pack(format gguf.Type, rows, width int, data []byte) (Weight, error)
+	// Pack makes a weight [rows, width] from tensor data in a file's format. The data is not kept; done, if not nil, hears
+	// which bytes of it have been read for good, from several goroutines. An error names the formats that the device takes.
+	Pack(format gguf.Type, rows, width int, data []byte, done func(from, to int)) (Weight, error)
 
 	// Vector makes a float32 vector. The values are not kept.
 	Vector(values []float32) Vector

@@ -51,7 +51,7 @@ func TestReleaseGivesMemoryBack(t *testing.T) {
 	}
 	touch()
 	all := resident(t, path)
-	f.Tensors[0].Release()
+	f.Tensors[0].Release(0, size)
 	half := resident(t, path)
 	touch()
 	again := resident(t, path)

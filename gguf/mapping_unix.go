@@ -21,7 +21,9 @@ func mapFile(file *os.File, size int) (*mapping, error) {
 func (m *mapping) release(start, end int) {
 	page := os.Getpagesize()
 	start = (start + page - 1) / page * page
-	if end < len(m.data) {
+	if end >= len(m.data) {
+		end = len(m.data) // 0 once closed
+	} else {
 		end = end / page * page
 	}
 	if start < end {

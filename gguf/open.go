@@ -49,11 +49,11 @@ func (t *Tensor) Values() int {
 	return n
 }
 
-// Release tells the system that the pages of this tensor's data are not needed for now. The data stays readable: its
-// next use reads the file again.
-func (t *Tensor) Release() {
+// Release tells the system that the pages of bytes [from, to) of this tensor's data are not needed for now. The data stays
+// readable: its next use reads the file again.
+func (t *Tensor) Release(from, to int) {
 	if t.from != nil {
-		t.from.release(t.start, t.end)
+		t.from.release(t.start+from, t.start+to)
 	}
 }
 

@@ -159,7 +159,8 @@ func TestDataSurvivesReleaseAndMetadataSurvivesClose(t *testing.T) {
 	}
 	a, _ := f.Tensor("a")
 	b, _ := f.Tensor("b")
-	for _, release := range []func(){func() {}, a.Release, b.Release, f.Release, tensors[0].Release} {
+	whole := func(t *Tensor) func() { return func() { t.Release(0, len(t.Data)) } }
+	for _, release := range []func(){func() {}, whole(a), whole(b), f.Release, whole(&tensors[0])} {
 		release()
 		if !bytes.Equal(a.Data, data) || !bytes.Equal(b.Data, data) || !bytes.Equal(tensors[0].Data, data) {
 			t.Fatal("data changed by a release")
@@ -171,7 +172,7 @@ func TestDataSurvivesReleaseAndMetadataSurvivesClose(t *testing.T) {
 	if v, err := f.Meta.Strings("key"); err != nil || v[0] != "value" || len(a.Data) != 0 {
 		t.Errorf("after Close: found %v, %v and %d bytes of data, want the metadata and no data", v, err, len(a.Data))
 	}
-	a.Release()
+	a.Release(0, len(data))
 	if err := f.Close(); err != nil {
 		t.Errorf("a second Close: %v", err)
 	}

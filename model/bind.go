@@ -161,14 +161,13 @@ func (b *binder) pack(d compute.Device) (bytes int, err error) {
 func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (bytes int, err error) {
 	switch wants[0].field.Interface().(type) {
 	case compute.Weight:
-		w, err := d.Pack(t.Type, t.Shape[0], t.Shape[1], t.Data)
+		w, err := d.Pack(t.Type, t.Shape[0], t.Shape[1], t.Data, t.Release)
 		if err != nil {
 			return 0, err
 		}
 		for _, want := range wants {
 			want.field.Set(reflect.ValueOf(w))
 		}
-		t.Release()
 		if t.Name == "token_embd.weight" && len(wants) == 1 {
 			return 0, nil
 		}

@@ -121,7 +121,7 @@ func TestAssemblyEqualsPlainGoInEveryBit(t *testing.T) {
 				d := openTest(t, 1, set)
 				for _, width := range widths(l) {
 					for _, data := range [][]byte{randomRows(t, rng, f, group, width), randomBytes(rng, f, group, width)} {
-						w, err := d.Pack(f.Type, group, width, data)
+						w, err := d.Pack(f.Type, group, width, data, nil)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -190,7 +190,7 @@ func TestARowOfAMatMulIsItselfInAnyCompany(t *testing.T) {
 			eachLayout(t, func(t *testing.T, l *layout, f *quant.Format) {
 				rng := rand.New(rand.NewPCG(5, 6))
 				width := 3 * max(l.step, blockLen)
-				w, err := alone.Pack(f.Type, n, width, randomRows(t, rng, f, n, width))
+				w, err := alone.Pack(f.Type, n, width, randomRows(t, rng, f, n, width), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -224,7 +224,7 @@ func TestMatMulAgreesWithFloat64(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		for _, width := range widths(l) {
 			data := randomRows(t, rng, f, n, width)
-			w, err := d.Pack(f.Type, n, width, data)
+			w, err := d.Pack(f.Type, n, width, data, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -285,7 +285,7 @@ func BenchmarkMatMul(b *testing.B) {
 				b.Fatal(err)
 			}
 			size, _ := f.RowBytes(k)
-			w, err := d.Pack(f.Type, n, k, make([]byte, n*size))
+			w, err := d.Pack(f.Type, n, k, make([]byte, n*size), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -70,7 +70,7 @@ func layoutOf(t gguf.Type) (*layout, error) {
 }
 
 // Pack makes a weight. It is safe to call side by side.
-func (d *Device) Pack(format gguf.Type, rows, width int, data []byte) (compute.Weight, error) {
+func (d *Device) Pack(format gguf.Type, rows, width int, data []byte, done func(from, to int)) (compute.Weight, error) {
 	l, err := layoutOf(format)
 	if err != nil {
 		return compute.Weight{}, err
@@ -90,17 +90,22 @@ func (d *Device) Pack(format gguf.Type, rows, width int, data []byte) (compute.W
 	if p.data, err = d.memory(ceilDiv(rows, group) * p.groupBytes()); err != nil {
 		return compute.Weight{}, err
 	}
-	d.eachGroup(ceilDiv(rows, group), func(g int) {
-		for o := range min(group, rows-g*group) {
-			l.pack(p.group(g), data[(g*group+o)*rowBytes:][:rowBytes], o)
+	d.eachGroups(ceilDiv(rows, group), func(from, to int) {
+		for g := from; g < to; g++ {
+			for o := range min(group, rows-g*group) {
+				l.pack(p.group(g), data[(g*group+o)*rowBytes:][:rowBytes], o)
+			}
+		}
+		if done != nil {
+			done(from*group*rowBytes, min(rows, to*group)*rowBytes)
 		}
 	})
 	return compute.Weight{Rows: rows, Width: width, Format: format.String(), Bytes: len(p.data), Mem: p}, nil
 }
 
-// eachGroup runs work for groups [0, groups), on as many goroutines as the device has threads. It leaves the pool alone, whose
+// eachGroups runs work for all groups [0, groups), some at a time, on as many goroutines as the device has threads. It leaves the pool alone, whose
 // work comes from one goroutine at a time.
-func (d *Device) eachGroup(groups int, work func(g int)) {
+func (d *Device) eachGroups(groups int, work func(from, to int)) {
 	const perPiece = 64
 	var next atomic.Int64
 	var done sync.WaitGroup
@@ -111,9 +116,7 @@ func (d *Device) eachGroup(groups int, work func(g int)) {
 				if to-perPiece >= groups {
 					return
 				}
-				for g := to - perPiece; g < min(to, groups); g++ {
-					work(g)
-				}
+				work(to-perPiece, min(to, groups))
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func TestPackedRowsUnpackToWhatTheFileSays(t *testing.T) {
 	eachLayout(t, func(t *testing.T, l *layout, f *quant.Format) {
 		const rows, width = 37, 512 // the last group is not full
 		data := randomRows(t, rand.New(rand.NewPCG(1, 2)), f, rows, width)
-		w, err := d.Pack(f.Type, rows, width, data)
+		w, err := d.Pack(f.Type, rows, width, data, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

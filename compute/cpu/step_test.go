@@ -122,7 +122,7 @@ func TestEmbedScalesTheTokensRows(t *testing.T) {
 	const vocab, width, scale = 21, 64, 3.25
 	d, f, rng := openTest(t, 2, sets[0]), format(t, gguf.Q8_0), rand.New(rand.NewPCG(1, 2))
 	data := randomRows(t, rng, f, vocab, width)
-	w, err := d.Pack(f.Type, vocab, width, data)
+	w, err := d.Pack(f.Type, vocab, width, data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func newNetwork(t testing.TB, d *Device) *network {
 				data[i] = 0xff
 			}
 		}
-		w, err := d.Pack(typ, rows, width, data)
+		w, err := d.Pack(typ, rows, width, data, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
