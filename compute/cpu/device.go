@@ -13,6 +13,7 @@ type Device struct {
 	kernels *kernels
 	pool    *pool
 	scratch []attendScratch // one a thread
+	tiles   []tileScratch   // one a thread
 	step    step
 
 	mu     sync.Mutex
@@ -32,7 +33,7 @@ func open(threads int, k *kernels) (*Device, error) {
 	if threads < 0 || threads > 1024 {
 		return nil, fmt.Errorf("cpu: %d threads, want 1 to 1024, or 0 for one a processor", threads)
 	}
-	d := &Device{kernels: k, pool: newPool(threads), scratch: make([]attendScratch, threads)}
+	d := &Device{kernels: k, pool: newPool(threads), scratch: make([]attendScratch, threads), tiles: make([]tileScratch, threads)}
 	d.step.Device = d
 	return d, nil
 }

@@ -12,24 +12,31 @@ func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
 	}
 	groups := ceilDiv(p.n, group)
 	span := s.span(p, groups, x.Rows)
-	s.pool.run(ceilDiv(groups, span), func(_, i int) {
+	s.pool.run(ceilDiv(groups, span), func(thread, i int) {
 		from, to := i*span, min(groups, (i+1)*span)
 		for first := 0; first < x.Rows; first += panelRows {
-			t := rowTile{k: x.Width}
+			t := &s.tiles[thread]
+			t.rowTile = rowTile{k: x.Width}
 			if p.layout.float {
 				t.float = in.rows[first*x.Width:]
 			} else {
 				blocks := x.Width / blockLen
 				t.panel = in.panels[first/panelRows*blocks:][:blocks]
 			}
-			s.panel(out.rows[first*p.n:], p, &t, min(panelRows, x.Rows-first), from, to)
+			s.panel(out.rows[first*p.n:], p, t, min(panelRows, x.Rows-first), from, to)
 		}
 	})
 	return y
 }
 
+// tileScratch is what a thread hands to its kernels: a tile of rows, and room for outputs that do not fill a group.
+type tileScratch struct {
+	rowTile
+	last [panelRows * group]float32
+}
+
 // panel multiplies outputs [16*from, 16*to) by up to eight rows.
-func (s *step) panel(y []float32, p *packed, t *rowTile, rows, from, to int) {
+func (s *step) panel(y []float32, p *packed, t *tileScratch, rows, from, to int) {
 	x := t.float
 	for g := from; g < to; g++ {
 		tiles := s.kernels.dot[p.layout]
@@ -42,25 +49,24 @@ func (s *step) panel(y []float32, p *packed, t *rowTile, rows, from, to int) {
 				t.float = x[r*t.k:]
 			}
 			if (g+1)*group <= p.n {
-				tiles[0].dot(y[r*p.n+g*group:], p.n, p.group(g), t)
+				tiles[0].dot(y[r*p.n+g*group:], p.n, p.group(g), &t.rowTile)
 				continue
 			}
-			var last [panelRows * group]float32 // the last outputs do not fill a group
-			tiles[0].dot(last[:], group, p.group(g), t)
+			tiles[0].dot(t.last[:], group, p.group(g), &t.rowTile)
 			for i := range t.rows {
-				copy(y[(r+i)*p.n+g*group:(r+i+1)*p.n], last[i*group:])
+				copy(y[(r+i)*p.n+g*group:(r+i+1)*p.n], t.last[i*group:])
 			}
 		}
 	}
 }
 
-// span is how many groups of outputs make a piece of work: enough pieces to keep the threads even, few enough bytes to stay in
-// a core's cache while all rows pass.
+// span is how many groups of outputs make a piece of work: enough pieces to keep the threads even, each worth handing out, and
+// few enough bytes to stay in a core's cache while all rows pass.
 func (s *step) span(p *packed, groups, rows int) int {
-	const pieces, cached = 8, 128 << 10
-	span := ceilDiv(groups, pieces*s.pool.threads)
+	const pieces, worth, cached = 8, 32 << 10, 256 << 10
+	span := max(ceilDiv(groups, pieces*s.pool.threads), worth/p.groupBytes()/rows)
 	if rows > panelRows {
-		span = min(span, max(1, cached/p.groupBytes()))
+		span = min(span, cached/p.groupBytes())
 	}
 	return max(1, span)
 }
