@@ -1,0 +1,209 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"memra/compute"
+)
+
+// minVersion is the oldest driver that loads the artefacts: nvcc 13.0 made them.
+const minVersion = 13000
+
+// Device is one GPU. It implements compute.Device.
+type Device struct {
+	driver driver
+	owner  *owner
+
+	index                   int
+	name                    string
+	major, minor            int // compute capability
+	multiprocessors, shared int // shared: the most dynamic shared memory of a block, bytes
+	l2                      int // bytes
+	memory                  uint64
+	target                  string // of the artefacts it runs
+
+	// What follows belongs to the owner's thread.
+	stream    handle
+	modules   []handle
+	kernels   map[string]*kernel
+	allocated map[pointer]int
+	pinned    map[unsafe.Pointer]int
+	ropes     map[*compute.Rope]*ropeTable
+	graphs    graphs
+	step      step
+	output    pinnedBuffer
+	fault     error // sticky: the context is of no more use
+
+	staging chan *stage // of weights on their way to the device
+}
+
+var _ compute.Device = (*Device)(nil)
+
+// Available says why no GPU can compute, nil if one can: device 0 is opened as far as it takes to know.
+func Available() error {
+	drv, err := openDriver()
+	if err != nil {
+		return err
+	}
+	_, err = query(drv, 0)
+	return err
+}
+
+// Open takes a GPU by its index among those that the driver shows (CUDA_VISIBLE_DEVICES counts).
+//
+// Its errors name what is missing: a driver, one new enough for the artefacts, a GPU that they run on.
+func Open(index int) (*Device, error) {
+	drv, err := openDriver()
+	if err != nil {
+		return nil, err
+	}
+	return open(drv, index)
+}
+
+// query checks the driver and a device, without a context.
+func query(drv driver, index int) (*Device, error) {
+	d := &Device{driver: drv, index: index}
+	s := drv.init()
+	if s == errorNoDevice {
+		return nil, fmt.Errorf("cuda: the NVIDIA driver sees no GPU; compute on the CPU")
+	}
+	if err := check(drv, s, "cuInit"); err != nil {
+		return nil, err
+	}
+	version, s := drv.version()
+	if err := check(drv, s, "cuDriverGetVersion"); err != nil {
+		return nil, err
+	}
+	if version < minVersion {
+		return nil, fmt.Errorf("cuda: the NVIDIA driver supports CUDA %d.%d, the kernels want %d.%d; install driver 580 or later",
+			version/1000, version%1000/10, minVersion/1000, minVersion%1000/10)
+	}
+	count, s := drv.deviceCount()
+	if err := check(drv, s, "cuDeviceGetCount"); err != nil {
+		return nil, err
+	}
+	if index < 0 || index >= count {
+		return nil, fmt.Errorf("cuda: GPU %d of %d; want 0 to %d", index, count, count-1)
+	}
+	var errs [8]error
+	d.name, s = drv.deviceName(index)
+	errs[0] = check(drv, s, "cuDeviceGetName(%d)", index)
+	d.memory, s = drv.deviceMemory(index)
+	errs[1] = check(drv, s, "cuDeviceTotalMem(%d)", index)
+	for i, a := range []struct {
+		id int
+		to *int
+	}{{attributeMajor, &d.major}, {attributeMinor, &d.minor}, {attributeMultiprocessor, &d.multiprocessors}, {attributeSharedPerBlock, &d.shared}, {attributeL2, &d.l2}} {
+		*a.to, s = drv.deviceAttribute(a.id, index)
+		errs[2+i] = check(drv, s, "cuDeviceGetAttribute(%d, %d)", a.id, index)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	if d.target = targetFor(d.major, d.minor); d.target == "" {
+		return nil, fmt.Errorf("cuda: GPU %d, %s, has compute capability %d.%d, want 8.0 or later; compute on the CPU", index, d.name, d.major, d.minor)
+	}
+	return d, nil
+}
+
+func open(drv driver, index int) (*Device, error) {
+	d, err := query(drv, index)
+	if err != nil {
+		return nil, err
+	}
+	d.owner = newOwner()
+	d.allocated, d.pinned, d.ropes = map[pointer]int{}, map[unsafe.Pointer]int{}, map[*compute.Rope]*ropeTable{}
+	d.step.Device = d
+	d.staging = make(chan *stage, stages)
+	for range stages {
+		d.staging <- new(stage)
+	}
+	err = d.owner.do(func() error {
+		context, s := drv.retainContext(index)
+		if err := check(drv, s, "cuDevicePrimaryCtxRetain(%d)", index); err != nil {
+			return fmt.Errorf("%w; does another process hold the GPU?", err)
+		}
+		if err := check(drv, drv.setContext(context), "cuCtxSetCurrent"); err != nil {
+			return err
+		}
+		if d.stream, s = drv.streamCreate(); s != success {
+			return check(drv, s, "cuStreamCreate")
+		}
+		return d.loadModules()
+	})
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Name says what computes.
+func (d *Device) Name() string {
+	return fmt.Sprintf("cuda:%d (%s, %d multiprocessors, %.0f GiB)", d.index, d.name, d.multiprocessors, float64(d.memory)/(1<<30))
+}
+
+// Memory is the device's memory in bytes: free now, for any process, and in all.
+func (d *Device) Memory() (free, total uint64, err error) {
+	err = d.owner.do(func() error {
+		var s status
+		free, total, s = d.driver.memInfo()
+		return check(d.driver, s, "cuMemGetInfo")
+	})
+	return free, total, err
+}
+
+// Close frees everything the device holds. A second Close does nothing.
+func (d *Device) Close() error {
+	if d.owner == nil {
+		return nil
+	}
+	err := d.owner.do(func() error {
+		var errs []error
+		note := func(s status, call string) { errs = append(errs, check(d.driver, s, "%s", call)) }
+		if d.stream != 0 {
+			note(d.driver.streamSynchronize(d.stream), "cuStreamSynchronize")
+		}
+		for _, g := range d.graphs.list {
+			note(d.driver.execDestroy(g.exec), "cuGraphExecDestroy")
+		}
+		for p := range d.allocated {
+			note(d.driver.memFree(p), "cuMemFree")
+		}
+		for p := range d.pinned {
+			note(d.driver.hostFree(p), "cuMemFreeHost")
+		}
+		for _, m := range d.modules {
+			note(d.driver.moduleUnload(m), "cuModuleUnload")
+		}
+		if d.stream != 0 {
+			note(d.driver.streamDestroy(d.stream), "cuStreamDestroy")
+		}
+		note(d.driver.releaseContext(d.index), "cuDevicePrimaryCtxRelease")
+		if d.fault != nil { // whatever is called after a fault fails with it
+			return nil
+		}
+		return errors.Join(errs...)
+	})
+	d.owner.end()
+	d.owner = nil
+	return err
+}
+
+// broken notes an error after which the device computes no more, unless it is one that leaves the context whole.
+func (d *Device) broken(err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Code != int(outOfMemory) && d.fault == nil {
+		d.fault = err
+	}
+	return err
+}
+
+// failed is the error of an earlier fault.
+func (d *Device) failed() error {
+	if d.fault == nil {
+		return nil
+	}
+	return fmt.Errorf("cuda: GPU %d failed earlier and must be opened anew: %w", d.index, d.fault)
+}

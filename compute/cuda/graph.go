@@ -1,0 +1,141 @@
+package cuda
+
+import "fmt"
+
+// graphs are the steps that have been captured. A step is its list of launches: one that equals an earlier list replays that
+// graph; one seen for the second time is captured; others are issued launch by launch. Nobody says "decode": whatever
+// repeats becomes a graph.
+type graphs struct {
+	list   []*graph
+	recent [64]uint64 // hashes of lists that were issued as they were
+	next   int        // in recent
+	clock  int
+	eager  bool // capture nothing: for tests
+}
+
+// maxGraphs is how many are kept; the one used least recently makes room.
+const maxGraphs = 128
+
+type graph struct {
+	hash     uint64
+	launches []launch
+	exec     handle
+	used     int // clock
+}
+
+// hashOf mixes what distinguishes lists: kernels, grids, arguments.
+func hashOf(list []launch) uint64 {
+	h := uint64(len(list))
+	mix := func(v uint64) {
+		h = (h ^ v) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	for i := range list {
+		l := &list[i]
+		mix(uint64(l.kernel.function))
+		mix(uint64(l.grid[0])<<32 | uint64(l.grid[1])<<16 | uint64(l.grid[2]))
+		mix(uint64(l.shared)<<32 | uint64(l.cluster))
+		for _, a := range l.args[:l.count] {
+			mix(a)
+		}
+	}
+	return h
+}
+
+func equal(a, b []launch) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// issue runs a list of launches on the stream.
+func (d *Device) issue(list []launch) error {
+	g := &d.graphs
+	if g.eager || len(list) == 0 {
+		return d.launchAll(list)
+	}
+	hash := hashOf(list)
+	g.clock++
+	for _, c := range g.list {
+		if c.hash == hash && equal(c.launches, list) {
+			c.used = g.clock
+			return check(d.driver, d.driver.graphLaunch(c.exec, d.stream), "cuGraphLaunch(%d kernels)", len(list))
+		}
+	}
+	seen := false
+	for _, h := range g.recent {
+		seen = seen || h == hash
+	}
+	if !seen {
+		g.recent[g.next] = hash
+		g.next = (g.next + 1) % len(g.recent)
+		return d.launchAll(list)
+	}
+	c, err := d.capture(list)
+	if err != nil {
+		return err
+	}
+	c.hash, c.used = hash, g.clock
+	return check(d.driver, d.driver.graphLaunch(c.exec, d.stream), "cuGraphLaunch(%d kernels)", len(list))
+}
+
+// capture makes a graph of a list and keeps it. With the cache full it takes over the graph used least recently, by an update
+// where the two have the same shape.
+func (d *Device) capture(list []launch) (*graph, error) {
+	if err := check(d.driver, d.driver.captureBegin(d.stream), "cuStreamBeginCapture"); err != nil {
+		return nil, err
+	}
+	err := d.launchAll(list)
+	h, s := d.driver.captureEnd(d.stream)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(d.driver, s, "cuStreamEndCapture(%d kernels)", len(list)); err != nil {
+		return nil, err
+	}
+	defer d.driver.graphDestroy(h)
+	c := &graph{launches: append([]launch(nil), list...)}
+	if g := &d.graphs; len(g.list) < maxGraphs {
+		g.list = append(g.list, c)
+	} else {
+		oldest := 0
+		for i := range g.list {
+			if g.list[i].used < g.list[oldest].used {
+				oldest = i
+			}
+		}
+		was := g.list[oldest]
+		g.list[oldest] = c
+		updated, s := d.driver.graphUpdate(was.exec, h)
+		if err := check(d.driver, s, "cuGraphExecUpdate(%d kernels)", len(list)); err != nil {
+			return nil, err
+		}
+		if updated {
+			c.exec = was.exec
+			return c, nil
+		}
+		if err := check(d.driver, d.driver.execDestroy(was.exec), "cuGraphExecDestroy"); err != nil {
+			return nil, err
+		}
+	}
+	c.exec, s = d.driver.graphInstantiate(h)
+	return c, check(d.driver, s, "cuGraphInstantiateWithFlags(%d kernels)", len(list))
+}
+
+// launchAll launches kernel by kernel.
+func (d *Device) launchAll(list []launch) error {
+	for i := range list {
+		l := &list[i]
+		if s := d.driver.launch(l, d.stream); s != success {
+			return fmt.Errorf("%w (launch %d of %d)", check(d.driver, s, "cuLaunchKernelEx(%s, grid %v, block %d, %d bytes shared)",
+				l.kernel.name, l.grid, l.block[0], l.shared), i+1, len(list))
+		}
+	}
+	return nil
+}

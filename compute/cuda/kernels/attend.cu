@@ -1,0 +1,139 @@
+// attend_DIM: softmax attention of one row and the query heads of one KV head over the pages of its sequence.
+//
+// Order    pages ascending. A page: scores by mma over d ascending, scaled by c = scale*log2(e); the maximum so far; p =
+//          ex2(score*c - max) to f16; sums and outputs times ex2(old max - new), then p·1 and p·v added by mma, 16 positions a
+//          link, ascending. A split (pages.cuh) that ends, and the last page: merged into the total,
+//              max = the larger    sum = sum*a + split*b    out = out*a + split*b    a, b = ex2(own max - max), by fma.
+//          At the end out/sum, as out * (1/sum), to f16. The row's position and window alone decide it (R1 to R3).
+// Needs    q [rows, kvHeads*group*DIM] f32; values in pages finite, also where nothing was stored. Writes an operand. A row of
+//          slot -1 gives zeros.
+// Launch   grid (kvHeads*ceil(group/16), rows), block 128. Formula: compute.Ops.Attention.
+#include "operand.cuh"
+#include "pages.cuh"
+
+template <int D>
+__device__ void attend(half* out, const float* q, const half* kv, const int* positions, const int* slots, const int* tables,
+                       int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {
+    start();
+    constexpr int NT = (D / 8 + 3) / 4; // n8 tiles of the output a warp
+    constexpr float NONE = -INFINITY;
+    __shared__ float peak[4][16];
+    __shared__ __align__(16) half probs[16][72];
+    int row = blockIdx.y, kh = blockIdx.x % kvHeads, t = threadIdx.x, w = t / 32, g = t % 32 / 4, l = t % 4;
+    int h0 = blockIdx.x / kvHeads * 16 + g, h1 = h0 + 8, width = kvHeads * group * D, kpad = padded(width);
+    if (blockIdx.x == 0)
+        for (int k = width + t; k < kpad; k += 128) out[operand_at(row, k, tile, kpad)] = __ushort_as_half(0);
+    auto store = [&](int h, int d, float a, float b) {
+        if (h < group) *(uint32_t*)(out + operand_at(row, (kh * group + h) * D + d, tile, kpad)) = half2_bits(a, b);
+    };
+    int slot = slots[row], pos = positions[row];
+    if (slot < 0) {
+        for (int n = w; n < D / 8; n += 4) store(h0, 8 * n + 2 * l, 0, 0), store(h1, 8 * n + 2 * l, 0, 0);
+        return;
+    }
+    uint32_t a[D / 16][4];
+    const float* q0 = q + (size_t)row * width + (kh * group + h0) * D;
+    auto query = [&](int h, int d) -> uint32_t {
+        if (h >= group) return 0;
+        const float* v = q0 + (h - h0) * D + d;
+        return half2_bits(v[0], v[1]);
+    };
+#pragma unroll
+    for (int j = 0; j < D / 16; j++) {
+        a[j][0] = query(h0, 16 * j + 2 * l), a[j][1] = query(h1, 16 * j + 2 * l);
+        a[j][2] = query(h0, 16 * j + 8 + 2 * l), a[j][3] = query(h1, 16 * j + 8 + 2 * l);
+    }
+    float o[NT][4] = {}, ot[NT][4] = {}, sum[4] = {}, total[2] = {}, m[2] = {NONE, NONE}, mt[2] = {NONE, NONE};
+    int from = window > 0 ? max(0, pos + 1 - window) : 0, last = pos / PAGE;
+    for (int p = from / PAGE; p <= last; p++) {
+        const half* keys = kv + page_at(tables[(size_t)slot * stride + p], layers, layer, kvHeads, kh, D);
+        const half* values = keys + PAGE * D;
+        float s[2][4] = {}, top[2] = {NONE, NONE};
+#pragma unroll
+        for (int j = 0; j < D / 16; j++)
+#pragma unroll
+            for (int n = 0; n < 2; n++) {
+                const half* b = keys + (2 * j * PAGE + w * 16 + n * 8 + g) * 8 + 2 * l;
+                mma(s[n], a[j], *(const uint32_t*)b, *(const uint32_t*)(b + PAGE * 8));
+            }
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int k = p * PAGE + w * 16 + n * 8 + 2 * l + i % 2;
+                if (k > pos || k < from) s[n][i] = NONE;
+                top[i / 2] = fmaxf(top[i / 2], s[n][i]);
+            }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            top[i] = fmaxf(top[i], __shfl_xor_sync(~0u, top[i], 1));
+            top[i] = fmaxf(top[i], __shfl_xor_sync(~0u, top[i], 2));
+            if (l == 0) peak[w][g + 8 * i] = top[i];
+        }
+        __syncthreads();
+        float z[2];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int h = g + 8 * i;
+            float most = fmaxf(fmaxf(peak[0][h], peak[1][h]), fmaxf(peak[2][h], peak[3][h]));
+            float now = fmaxf(m[i], __fmul_rn(most, c));
+            z[i] = now == NONE ? 0 : now;
+            float e = now == m[i] ? 1 : ex2(__fsub_rn(m[i], z[i]));
+            m[i] = now;
+#pragma unroll
+            for (int n = 0; n < NT; n++) o[n][2 * i] = __fmul_rn(o[n][2 * i], e), o[n][2 * i + 1] = __fmul_rn(o[n][2 * i + 1], e);
+            sum[2 * i] = __fmul_rn(sum[2 * i], e);
+#pragma unroll
+            for (int n = 0; n < 2; n++)
+                *(uint32_t*)&probs[h][w * 16 + n * 8 + 2 * l] =
+                    half2_bits(ex2(__fmaf_rn(s[n][2 * i], c, -z[i])), ex2(__fmaf_rn(s[n][2 * i + 1], c, -z[i])));
+        }
+        __syncthreads();
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            uint32_t f[4] = {*(uint32_t*)&probs[g][16 * j + 2 * l], *(uint32_t*)&probs[g + 8][16 * j + 2 * l],
+                             *(uint32_t*)&probs[g][16 * j + 8 + 2 * l], *(uint32_t*)&probs[g + 8][16 * j + 8 + 2 * l]};
+#pragma unroll
+            for (int n = 0; n < NT; n++)
+                if (w + 4 * n < D / 8) {
+                    const half* b = values + (2 * j * D + (w + 4 * n) * 8 + g) * 8 + 2 * l;
+                    mma(o[n], f, *(const uint32_t*)b, *(const uint32_t*)(b + D * 8));
+                }
+            mma(sum, f, 0x3c003c00u, 0x3c003c00u);
+        }
+        if (split_ends(p) || p == last)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                float now = fmaxf(mt[i], m[i]), base = now == NONE ? 0 : now;
+                float u = ex2(__fsub_rn(mt[i], base)), v = ex2(__fsub_rn(m[i], base));
+#pragma unroll
+                for (int n = 0; n < NT; n++)
+#pragma unroll
+                    for (int j = 2 * i; j < 2 * i + 2; j++) ot[n][j] = __fmaf_rn(o[n][j], v, __fmul_rn(ot[n][j], u)), o[n][j] = 0;
+                total[i] = __fmaf_rn(sum[2 * i], v, __fmul_rn(total[i], u));
+                sum[2 * i] = sum[2 * i + 1] = 0, mt[i] = now, m[i] = NONE;
+            }
+    }
+    float inv[2] = {__frcp_rn(total[0]), __frcp_rn(total[1])};
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+        if (w + 4 * n < D / 8) {
+            int d = (w + 4 * n) * 8 + 2 * l;
+            store(h0, d, __fmul_rn(ot[n][0], inv[0]), __fmul_rn(ot[n][1], inv[0]));
+            store(h1, d, __fmul_rn(ot[n][2], inv[1]), __fmul_rn(ot[n][3], inv[1]));
+        }
+}
+
+#define ATTEND(D)                                                                                                            \
+    KERNEL(128) attend_##D(half* out, const float* q, const half* kv, const int* positions, const int* slots, const int* tables, \
+                           int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {      \
+        attend<D>(out, q, kv, positions, slots, tables, stride, layers, layer, kvHeads, group, tile, c, window);             \
+    }
+ATTEND(16)
+ATTEND(32)
+ATTEND(64)
+ATTEND(80)
+ATTEND(96)
+ATTEND(128)
+ATTEND(192)
+ATTEND(256)

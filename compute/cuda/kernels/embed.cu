@@ -1,0 +1,43 @@
+// embed_LAYOUT: x[r] = scale * w[token(r)], a row of a packed weight as the matmuls see it: f16, then one rounding.
+//
+// Needs    tokens within the weight's rows. Writes x [rows, K] f32.
+// Launch   grid rows, block 128. Formula: compute.Ops.Embed.
+#include "layouts.cuh"
+
+template <class L>
+__device__ void embed(float* x, const int* tokens, const uint8_t* w, const float* scales, int k, int ktiles, float scale) {
+    start();
+    int token = tokens[blockIdx.x], row = token % 64, hi = row % 16 / 8;
+    float* out = x + (size_t)blockIdx.x * k;
+    const uint8_t* tiles = w + (size_t)(token / 64) * ktiles * L::bytes;
+    float up = scales[token];
+    for (int i = threadIdx.x; i < ktiles * 4; i += 128) { // a lane of a tile's fragments
+        int kt = i / 4, q = i % 4;
+        L tile(tiles + (size_t)kt * L::bytes, row / 16 * 32 + row % 8 * 4 + q);
+#pragma unroll
+        for (int ks = 0; ks < 4; ks++) {
+            uint32_t a[4];
+            tile.fragment(ks, a);
+            half2 v[2] = {as_half2(hi ? a[1] : a[0]), as_half2(hi ? a[3] : a[2])};
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                int at = kt * 64 + ks * 16 + 8 * j + 2 * q;
+                if (at < k) out[at] = __fmul_rn(__fmul_rn(__low2float(v[j]), up), scale);
+                if (at + 1 < k) out[at + 1] = __fmul_rn(__fmul_rn(__high2float(v[j]), up), scale);
+            }
+        }
+    }
+}
+
+#define EMBED(name, L)                                                                                                   \
+    KERNEL(128) embed_##name(float* x, const int* tokens, const uint8_t* w, const float* scales, int k, int ktiles, float scale) { \
+        embed<L>(x, tokens, w, scales, k, ktiles, scale);                                                                \
+    }
+EACH_LAYOUT(EMBED)
+
+// embed_f32: the same of a float32 weight [N, K].
+KERNEL(128) embed_f32(float* x, const int* tokens, const float* w, int k, float scale) {
+    start();
+    for (int i = threadIdx.x; i < k; i += 128)
+        x[(size_t)blockIdx.x * k + i] = __fmul_rn(w[(size_t)tokens[blockIdx.x] * k + i], scale);
+}

@@ -1,0 +1,99 @@
+// Layouts: how packed weights lie in memory. Weights are the A operand of mma.m16n8k16 and wgmma.m64nNk16.
+//
+// A weight [N, K] is tiles of 64 outputs x 64 k, those of 64 outputs one after another along K:
+//
+//       K →   tile 0   tile 1   ...          a tile:  codes | high bits | scales           (each a multiple of 16 bytes)
+//   64 rows  ┌────────┬────────┬─ ─          thread t = 32*warp + 4*g + q of a warpgroup owns, of each k16 step ks, the
+//            └────────┴────────┴─ ─          eight codes of its fragment: a[i] holds k = 16*ks + 2q + 8*(i/2) and k + 1
+//   64 rows  ┌────────┬────────┬─ ─          of row 16*warp + g + 8*(i%2)
+//
+// A value is code*s + m, with s and m in f16 for each group of 32 (Q6: 16) k of a row, rounded once to f16. Each row is scaled
+// by a power of two, 2^e, so that its largest value lies in [2^14, 2^15): f16 neither overflows nor runs out of small
+// numbers, and a bf16 weight fits exactly. The matmul's result is multiplied by 2^-e, which rounds nothing.
+#pragma once
+#include "common.cuh"
+
+__device__ __forceinline__ uint32_t prmt(uint32_t a, uint32_t b, uint32_t s) {
+    uint32_t r;
+    asm("prmt.b32 %0,%1,%2,%3;" : "=r"(r) : "r"(a), "r"(b), "r"(s));
+    return r;
+}
+__device__ __forceinline__ half2 as_half2(uint32_t u) { return *(half2*)&u; }
+__device__ __forceinline__ uint32_t as_bits(half2 h) { return *(uint32_t*)&h; }
+
+// Coded is a layout of BITS-bit codes.
+//
+//   codes   8 bits: [2][128][16 bytes]: thread t's words 2*ks, 2*ks+1 are row g (k 2q, 2q+1, 2q+8, 2q+9), then row g+8
+//           else:   [128][16 bytes]: word ks of thread t; bits 4i..4i+3 and 16+4i..: the low four bits of a[i]'s two codes
+//   high    5 bits: [128] words: bits n and 16+n are the fifth bits of a[i] of step ks, n = 4*ks + i
+//           6 bits: [128][2] words, word ks/2: bits 2n, 2n+1 and 16+2n, 17+2n are the upper two, n = 4*(ks%2) + i
+//   scales  [64/GROUP][4 warps][8 g]: s of rows g and g+8; with minima m of both after them
+template <int BITS, bool AFFINE, int GROUP_>
+struct Coded {
+    static constexpr int GROUP = GROUP_, GROUPS = 64 / GROUP;
+    static constexpr bool affine = AFFINE;
+    static constexpr int centre = AFFINE ? 0 : 1 << (BITS - 1);
+    static constexpr int top = AFFINE ? (1 << BITS) - 1 : centre; // the largest |code - centre|
+    static constexpr int bits = BITS;
+    static constexpr int codes = BITS == 8 ? 4096 : 2048;
+    static constexpr int high = BITS == 5 ? 512 : BITS == 6 ? 1024 : 0;
+    static constexpr int entry = AFFINE ? 8 : 4;
+    static constexpr int bytes = codes + high + GROUPS * 32 * entry;
+
+    uint4 lo, hi; // hi: the other 16 codes of 8 bits, or the high bits
+    const uint8_t* scale;
+
+    // Loads thread t's codes of a tile.
+    __device__ __forceinline__ Coded(const uint8_t* tile, int t) {
+        lo = *(const uint4*)(tile + 16 * t);
+        if constexpr (BITS == 8) hi = *(const uint4*)(tile + 2048 + 16 * t);
+        if constexpr (BITS == 5) hi.x = *(const uint32_t*)(tile + codes + 4 * t);
+        if constexpr (BITS == 6) *(uint2*)&hi = *(const uint2*)(tile + codes + 8 * t);
+        scale = tile + codes + high + (t / 32 * 8 + t % 32 / 4) * entry;
+    }
+
+    // fragment dequantises k16 step ks; ks is a constant after unrolling.
+    __device__ __forceinline__ void fragment(int ks, uint32_t (&a)[4]) const {
+        const uint8_t* e = scale + ks * 16 / GROUP * 32 * entry;
+        half2 s = *(const half2*)e, m;
+        if constexpr (AFFINE) m = *(const half2*)(e + 4);
+        const uint32_t l[4] = {lo.x, lo.y, lo.z, lo.w}, h[4] = {hi.x, hi.y, hi.z, hi.w};
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t v; // two codes c as the halves 1024 + c
+            if constexpr (BITS == 8) {
+                uint32_t w = ks < 2 ? l[2 * ks + i % 2] : h[2 * (ks - 2) + i % 2];
+                v = prmt(w, 0x64646464u, i < 2 ? 0x4140 : 0x4342);
+            } else {
+                v = (l[ks] >> (4 * i)) & 0x000f000fu | 0x64006400u;
+                if constexpr (BITS == 5) v |= ((h[0] >> (4 * ks + i)) & 0x00010001u) << 4;
+                if constexpr (BITS == 6) v |= ((h[ks / 2] >> (2 * (4 * (ks % 2) + i))) & 0x00030003u) << 4;
+            }
+            half2 c = __hsub2(as_half2(v), __half2half2(__ushort_as_half(0x6400 + centre)));
+            half2 sr = i % 2 ? __high2half2(s) : __low2half2(s);
+            if constexpr (AFFINE) a[i] = as_bits(__hfma2(c, sr, i % 2 ? __high2half2(m) : __low2half2(m)));
+            else a[i] = as_bits(__hmul2(c, sr));
+        }
+    }
+};
+
+using Q8 = Coded<8, false, 32>;
+using Q4 = Coded<4, false, 32>;
+using Q4M = Coded<4, true, 32>;
+using Q5 = Coded<5, false, 32>;
+using Q5M = Coded<5, true, 32>;
+using Q6 = Coded<6, false, 16>;
+
+// Half is values in f16: [4 k16 steps][128][16 bytes], a[0..3] of thread t.
+struct Half {
+    static constexpr int bytes = 8192;
+    const uint4* at;
+    __device__ __forceinline__ Half(const uint8_t* tile, int t) { at = (const uint4*)tile + t; }
+    __device__ __forceinline__ void fragment(int ks, uint32_t (&a)[4]) const {
+        uint4 v = at[128 * ks];
+        a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
+    }
+};
+
+// One macro call a layout: X(name, type). A new layout is a line here and in layouts of pack.go.
+#define EACH_LAYOUT(X) X(q8, Q8) X(q4, Q4) X(q4m, Q4M) X(q5, Q5) X(q5m, Q5M) X(q6, Q6) X(f16, Half)

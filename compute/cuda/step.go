@@ -1,0 +1,209 @@
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"memra/compute"
+)
+
+// step records the launches of one step, as compute.Ops. Nothing runs before the family's Forward has returned: then the
+// inputs are copied and the list is issued (graph.go).
+//
+// Tensors of layers i and i+1 lie in different arenas, so a layer's tensors live until the next layer ends.
+type step struct {
+	*Device
+	arenas [3]arena // of what comes before the layers, of even and of odd layers
+	at     *arena
+	inputs inputs
+	fills  inputs // of rotary tables: apart, because few steps have any and all want the same addresses
+
+	launches   []launch
+	moves      []move
+	batches    map[*compute.Batch]*batchInput
+	pageTables map[*[]int32]tablesInput
+	roped      map[*compute.Rope]bool
+	err        error // the first; later operations do nothing that matters
+}
+
+// buffer is the memory of a tensor: f32 rows, an operand, or both. An operand holds the values times scale, a power of two.
+type buffer struct {
+	home    *arena
+	rows    pointer
+	operand pointer
+	tile    int // rows of an operand's tile
+	scale   float32
+}
+
+func mem(t compute.Tensor) *buffer { return t.Mem.(*buffer) }
+
+// Run computes one step. See compute.Device.
+func (d *Device) Run(forward func(compute.Ops) compute.Tensor) (rows [][]float32, err error) {
+	err = d.owner.do(func() error {
+		rows, err = d.run(forward)
+		return err
+	})
+	return rows, err
+}
+
+func (d *Device) run(forward func(compute.Ops) compute.Tensor) ([][]float32, error) {
+	if err := d.failed(); err != nil {
+		return nil, err
+	}
+	s := &d.step
+	s.begin()
+	t := forward(s)
+	var out pointer
+	n := t.Rows * t.Width
+	if n > 0 {
+		out = s.asRows(t)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	host, err := d.output.room(d, 4*n)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.finish(host, out); err != nil {
+		return nil, d.broken(err)
+	}
+	rows := make([][]float32, t.Rows)
+	for r := range rows {
+		rows[r] = unsafe.Slice((*float32)(unsafe.Pointer(&host[4*r*t.Width])), t.Width)
+	}
+	return rows, nil
+}
+
+// finish sends, computes and brings back.
+func (d *Device) finish(host []byte, out pointer) error {
+	s := &d.step
+	for _, in := range []*inputs{&s.inputs, &s.fills} {
+		if err := in.send(d); err != nil {
+			return err
+		}
+	}
+	for _, m := range s.moves {
+		if err := check(d.driver, d.driver.copyWithin(m.to, m.from, m.bytes, d.stream), "cuMemcpyDtoDAsync(%d bytes)", m.bytes); err != nil {
+			return err
+		}
+	}
+	if err := d.issue(s.launches); err != nil {
+		return err
+	}
+	if len(host) > 0 {
+		if err := check(d.driver, d.driver.copyOut(unsafe.Pointer(&host[0]), out, len(host), d.stream), "cuMemcpyDtoHAsync(%d bytes)", len(host)); err != nil {
+			return err
+		}
+	}
+	if err := check(d.driver, d.driver.streamSynchronize(d.stream), "cuStreamSynchronize"); err != nil {
+		return fmt.Errorf("%w: in a step of %d kernels", err, len(s.launches))
+	}
+	return nil
+}
+
+func (s *step) begin() {
+	for i := range s.arenas {
+		s.arenas[i].reset()
+	}
+	s.at = &s.arenas[0]
+	s.inputs.reset()
+	s.fills.reset()
+	s.launches, s.moves, s.err = s.launches[:0], s.moves[:0], nil
+	s.batches, s.pageTables, s.roped = map[*compute.Batch]*batchInput{}, map[*[]int32]tablesInput{}, map[*compute.Rope]bool{}
+}
+
+// fail ends the step with an error, from an operation that cannot return one.
+func (s *step) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// Layer moves on to the other arena, and ends what it held: the tensors of the layer before the last.
+func (s *step) Layer(i int) {
+	s.at = &s.arenas[1+i%2]
+	s.at.reset()
+}
+
+// launch records a kernel.
+func (s *step) launch(name string, sh shape, args ...arg) {
+	if s.err != nil || sh.grid[0] == 0 || sh.grid[1] == 0 {
+		return
+	}
+	s.launches = append(s.launches, newLaunch(s.kernel(name), sh, args...))
+}
+
+func (s *step) take(home *arena, bytes int) pointer {
+	p, err := home.take(s.Device, bytes)
+	if err != nil {
+		s.fail(err)
+	}
+	return p
+}
+
+// newRows makes a tensor of f32 rows.
+func (s *step) newRows(rows, width int) (compute.Tensor, *buffer) {
+	b := &buffer{home: s.at, rows: s.take(s.at, 4*rows*width)}
+	return compute.Tensor{Rows: rows, Width: width, Mem: b}, b
+}
+
+// newOperand makes a tensor that is an operand.
+func (s *step) newOperand(rows, width int, scale float32) (compute.Tensor, *buffer) {
+	b := &buffer{home: s.at}
+	s.makeOperand(b, rows, width, scale)
+	return compute.Tensor{Rows: rows, Width: width, Mem: b}, b
+}
+
+func (s *step) makeOperand(b *buffer, rows, width int, scale float32) {
+	b.tile, b.scale = tileRows(rows), scale
+	b.operand = s.take(b.home, 2*roundUp(rows, b.tile)*paddedK(width))
+}
+
+// tileRows is the height of an operand's tiles.
+func tileRows(rows int) int {
+	tile := 8
+	for tile < rows && tile < 128 {
+		tile *= 2
+	}
+	return tile
+}
+
+// tileK is the K of a tile of a weight or an operand; paddedK rounds up to whole tiles.
+const tileK = 64
+
+func paddedK(k int) int { return roundUp(k, tileK) }
+
+// perRow is the grid of kernels that give eight values to a thread, 1024 to a block.
+func perRow(width, rows int) shape {
+	return shape{grid: grid(ceilDiv(paddedK(width), 1024), rows), block: 128}
+}
+
+// asOperand is a tensor as an operand, converted once.
+func (s *step) asOperand(t compute.Tensor) *buffer {
+	b := mem(t)
+	if b.operand == 0 {
+		s.makeOperand(b, t.Rows, t.Width, 1)
+		s.even(t.Width)
+		s.launch("to_operand", perRow(t.Width, t.Rows), b.operand.arg(), b.rows.arg(), i32(t.Width), i32(b.tile), f32(b.scale))
+	}
+	return b
+}
+
+// asRows is a tensor as f32 rows, converted once.
+func (s *step) asRows(t compute.Tensor) pointer {
+	b := mem(t)
+	if b.rows == 0 {
+		b.rows = s.take(b.home, 4*t.Rows*t.Width)
+		s.even(t.Width)
+		s.launch("to_rows", perRow(t.Width, t.Rows), b.rows.arg(), b.operand.arg(), i32(t.Width), i32(b.tile), f32(1/b.scale))
+	}
+	return b.rows
+}
+
+// even refuses widths that kernels reading eight values at once cannot take.
+func (s *step) even(width int) {
+	if width%8 != 0 {
+		s.fail(fmt.Errorf("cuda: a tensor of width %d, want a multiple of 8", width))
+	}
+}
