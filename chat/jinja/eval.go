@@ -152,17 +152,19 @@ func (e *signExpr) eval(r *run, s *scope) Value {
 	v := r.eval(e.value, s)
 	r.line = e.line
 	i, f, kind := number(v)
-	big, isBig := v.(*big.Int)
+	n, isBig := v.(*big.Int)
 	switch {
 	case isBig && e.sign == "+":
-		return big
+		return n
+	case isBig:
+		return new(big.Int).Neg(n)
 	case kind == 'i' && e.sign == "+":
 		return i
 	case kind == 'i' && i != math.MinInt64:
 		return -i
 	case kind == 'f' && e.sign == "+":
 		return f
-	case kind == 'f' && !isBig:
+	case kind == 'f':
 		return -f
 	}
 	r.refuseUndefined(v)
@@ -184,7 +186,9 @@ func (e *binaryExpr) eval(r *run, s *scope) Value {
 		return r.join(r.str(a), r.str(b))
 	}
 	r.refuseUndefined(a)
-	r.refuseUndefined(b)
+	if _, text := a.(string); !text || e.op != "%" { // text without a conversion takes even that
+		r.refuseUndefined(b)
+	}
 	if e.op == "+" {
 		if v, ok := r.addMarkup(a, b); ok {
 			return v
@@ -194,14 +198,14 @@ func (e *binaryExpr) eval(r *run, s *scope) Value {
 	if v, ok := r.sequence(e.op, a, b); ok {
 		return v
 	}
-	_, bigA := a.(*big.Int)
-	_, bigB := b.(*big.Int)
+	_, floatA := a.(float64)
+	_, floatB := b.(float64)
 	i, f, kind := number(a)
 	j, g, other := number(b)
 	switch {
 	case kind == 0 || other == 0:
 		r.fail("unsupported operand type(s) for %s: '%s' and '%s'", e.op, typeName(a), typeName(b))
-	case bigA || bigB:
+	case (isBig(a) || isBig(b)) && !floatA && !floatB:
 		r.fail("arithmetic with integers beyond 64 bits is not supported")
 	case kind == 'i' && other == 'i' && e.op != "/" && !(e.op == "**" && j < 0):
 		return r.integer(e.op, i, j)
@@ -356,7 +360,8 @@ func (e *sliceExpr) eval(r *run, s *scope) Value {
 		}
 		return l
 	}
-	return &Undefined{why: "'" + typeName(v) + "' object is not subscriptable"}
+	r.fail("'%s' object cannot be sliced", typeName(v))
+	return nil
 }
 
 type span struct{ start, stop, step int }

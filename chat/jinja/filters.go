@@ -115,7 +115,7 @@ func init() {
 		},
 		"truncate": truncate,
 		"unique":   unique,
-		"upper":    onText(strings.ToUpper),
+		"upper":    onText(upper),
 		"wordcount": func(r *run, v Value, a *args) Value {
 			a.none(r)
 			s := r.str(v)
@@ -172,7 +172,9 @@ func abs(r *run, v Value, a *args) Value {
 	a.none(r)
 	if i, f, kind := number(v); kind == 'i' && i != math.MinInt64 {
 		return max(i, -i)
-	} else if _, isBig := v.(*big.Int); kind == 'f' && !isBig {
+	} else if n, ok := v.(*big.Int); ok {
+		return new(big.Int).Abs(n)
+	} else if kind == 'f' {
 		return math.Abs(f)
 	}
 	r.refuseUndefined(v)
@@ -268,13 +270,16 @@ func toInt(r *run, v Value, a *args) Value {
 		return i
 	case kind == 'f' && math.Abs(f) < 1<<63: // false for NaN
 		return int64(f)
+	case kind == 'f' && !math.IsNaN(f) && !math.IsInf(f, 0):
+		n, _ := new(big.Float).SetFloat64(f).Int(nil)
+		return n
 	}
 	return byDefault
 }
 
 func indent(r *run, v Value, a *args) Value {
 	b := a.take(r, 0, "width", "first", "blank")
-	s, width := r.str(v), or(b[0], int64(4))
+	s, width := a.text(r, v), or(b[0], int64(4))
 	by, ok := width.(string)
 	if !ok {
 		by = r.pad(" ", a.size(r, width))
@@ -333,6 +338,8 @@ func round(r *run, v Value, a *args) Value {
 	case "common":
 		if kind == 'i' {
 			return i
+		} else if isBig(v) {
+			return v
 		}
 		rounded, err := strconv.ParseFloat(strconv.FormatFloat(f, 'f', int(precision), 64), 64)
 		if err != nil {
@@ -383,16 +390,18 @@ func titleWords(s string) string {
 
 func truncate(r *run, v Value, a *args) Value {
 	b := a.take(r, 0, "length", "killwords", "end", "leeway")
-	s, length, end := r.str(v), a.size(r, or(b[0], int64(255))), r.str(or(b[2], "..."))
+	length, end := a.size(r, or(b[0], int64(255))), r.str(or(b[2], "..."))
 	leeway := a.size(r, or(b[3], int64(5)))
-	r.charge(5 * len(s))
-	chars, tail := []rune(s), utf8.RuneCountInString(end)
+	tail := utf8.RuneCountInString(end)
 	if length < tail {
 		r.fail("truncate: expected length >= %d, got %d", tail, length)
 	}
-	if len(chars) <= length+leeway {
-		return s
+	if r.length(v) <= length+leeway {
+		return v
 	}
+	s := a.text(r, v)
+	r.charge(5 * len(s))
+	chars := []rune(s)
 	head := string(chars[:length-tail])
 	if !truth(or(b[1], false)) {
 		if i := strings.LastIndexByte(head, ' '); i >= 0 {

@@ -11,10 +11,13 @@ import (
 // printf is Python's format % values, for the conversions s, r, d, i, u, x, X, o, f, F, e, E, g, G, c and %.
 func (r *run) printf(format string, v Value) string {
 	values := []Value{v}
-	if l, ok := v.(*List); ok && l.Tuple {
+	named, isDict := v.(*Dict)
+	l, isList := v.(*List)
+	_, undefined := v.(*Undefined)
+	mapping := isDict || undefined || isList && !l.Tuple // what can be indexed by name need not be used up
+	if isList && l.Tuple {
 		values = l.Items
 	}
-	named, isDict := v.(*Dict)
 	used := 0
 	next := func() Value {
 		if used >= len(values) {
@@ -68,7 +71,7 @@ func (r *run) printf(format string, v Value) string {
 		r.charge(len(s) + 16)
 		b.WriteString(s)
 	}
-	if used < len(values) && !isDict {
+	if used < len(values) && !mapping {
 		r.fail("not all arguments converted during string formatting")
 	}
 	r.charge(b.Len())

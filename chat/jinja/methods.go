@@ -31,7 +31,7 @@ func (r *run) method(v Value, name string) (Value, bool) {
 		if v.view != "" {
 			return nil, false
 		}
-		if f, ok := listMethods[name]; ok {
+		if f, ok := listMethods[name]; ok && !(v.Tuple && name == "copy") {
 			return &Func{name, func(r *run, a *args) Value { return f(r, v, a) }}, true
 		}
 		if slices.Contains([]string{"append", "pop", "insert", "extend", "remove", "reverse", "sort", "clear"}, name) {
@@ -123,7 +123,7 @@ func init() {
 		"strip":      stripper(strings.TrimFunc),
 		"lstrip":     stripper(strings.TrimLeftFunc),
 		"rstrip":     stripper(strings.TrimRightFunc),
-		"upper":      mapper(strings.ToUpper),
+		"upper":      mapper(upper),
 		"lower":      mapper(strings.ToLower),
 		"casefold":   mapper(strings.ToLower),
 		"capitalize": mapper(capitalize),
@@ -428,6 +428,9 @@ func title(s string) string {
 		return unicode.ToTitle(c)
 	}, s)
 }
+
+// upper knows the one common letter whose upper case is two.
+func upper(s string) string { return strings.ReplaceAll(strings.ToUpper(s), "ß", "SS") }
 
 func swapcase(s string) string {
 	return strings.Map(func(c rune) rune {

@@ -21,15 +21,15 @@ func init() {
 	relation := func(op string) test {
 		return func(r *run, v Value, a *args) bool { return r.holds(op, v, a.take(r, 1, "other")[0]) }
 	}
-	remainder := func(r *run, v Value, n Value) int64 {
-		r.refuseUndefined(v)
-		i, _, kind := number(v)
-		j, _, other := number(n)
-		if kind != 'i' || other != 'i' {
-			r.fail("unsupported operand type(s) for %%: '%s' and '%s'", typeName(v), typeName(n))
+	remainder := func(r *run, v, n Value) float64 {
+		switch m := r.eval(&binaryExpr{r.line, "%", &constExpr{v}, &constExpr{n}}, nil).(type) {
+		case int64:
+			return float64(m)
+		case float64:
+			return m
 		}
-		m, _ := r.integer("%", i, j).(int64)
-		return m
+		r.fail("not all arguments converted during string formatting") // text % number, with a %s in it
+		return 0
 	}
 	isString := func(v Value) bool { _, ok := v.(string); return ok }
 	isDict := func(v Value) bool { _, ok := v.(*Dict); return ok }

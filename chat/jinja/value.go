@@ -33,7 +33,8 @@ type Dict struct {
 // NewDict returns an empty Dict.
 func NewDict() *Dict { return &Dict{index: map[Value]int{}} }
 
-// Set adds key or replaces its value. It reports false for a key that is not None, a bool, a number or a string.
+// Set adds key or replaces its value. It reports false for a key that is not None, undefined, a bool, a number or a
+// string.
 func (d *Dict) Set(key, value Value) bool {
 	k, ok := hashable(key)
 	if !ok {
@@ -64,7 +65,11 @@ func (d *Dict) Len() int { return len(d.keys) }
 // Keys returns the keys in their order. The caller must not change them.
 func (d *Dict) Keys() []Value { return d.keys }
 
-type noneKey struct{}
+type (
+	noneKey      struct{}
+	undefinedKey struct{}
+	bigKey       string
+)
 
 // hashable maps a key to one that compares as Python's does: True is 1 is 1.0.
 func hashable(key Value) (Value, bool) {
@@ -78,6 +83,10 @@ func hashable(key Value) (Value, bool) {
 		return int64(0), true
 	case int64, string:
 		return k, true
+	case *Undefined:
+		return undefinedKey{}, true
+	case *big.Int:
+		return bigKey(k.String()), true
 	case float64:
 		if i := int64(k); float64(i) == k && math.Abs(k) < 1<<53 {
 			return i, true
@@ -346,6 +355,8 @@ func number(v Value) (i int64, f float64, kind byte) {
 	return 0, 0, 0
 }
 
+func isBig(v Value) bool { _, ok := v.(*big.Int); return ok }
+
 // equal is Python's a == b.
 func (r *run) equal(a, b Value, depth int) bool {
 	r.step()
@@ -354,8 +365,11 @@ func (r *run) equal(a, b Value, depth int) bool {
 	}
 	if i, f, kind := number(a); kind != 0 {
 		j, g, other := number(b)
-		if kind == 'i' && other == 'i' {
+		switch {
+		case kind == 'i' && other == 'i':
 			return i == j
+		case isBig(a) && isBig(b):
+			return a.(*big.Int).Cmp(b.(*big.Int)) == 0
 		}
 		return other != 0 && f == g
 	}
@@ -404,6 +418,8 @@ func (r *run) compare(a, b Value, op string, depth int) int {
 	i, f, kind := number(a)
 	j, g, other := number(b)
 	switch {
+	case isBig(a) && isBig(b):
+		return a.(*big.Int).Cmp(b.(*big.Int))
 	case kind == 'i' && other == 'i':
 		switch {
 		case i < j:
@@ -500,9 +516,7 @@ func (r *run) contains(v, x Value) bool {
 		return strings.Contains(v, s)
 	case *Dict:
 		if _, ok := hashable(x); !ok {
-			if _, undefined := x.(*Undefined); !undefined {
-				r.fail("unhashable type: '%s'", typeName(x))
-			}
+			r.fail("unhashable type: '%s'", typeName(x))
 		}
 		_, found := v.Get(x)
 		return found
