@@ -18,6 +18,7 @@ type Device struct {
 
 	mu     sync.Mutex
 	mapped [][]byte // weights
+	slab   []byte   // what is left of the last
 }
 
 // Open starts a device of so many threads; 0 means one a processor.
@@ -72,21 +73,27 @@ func (d *Device) Close() error {
 			return err
 		}
 	}
-	d.mapped = nil
+	d.mapped, d.slab = nil, nil
 	return nil
 }
 
-// memory is zeroed memory outside the collector's heap, so that weights do not make it wait to collect.
+// slabBytes is how much memory is mapped at once: many huge pages, so that small weights lie on such as well. What nobody writes
+// takes no room.
+const slabBytes = 64 << 20
+
+// memory is zeroed memory outside the collector's heap, so that weights do not make it wait to collect. It begins at a line of
+// the cache.
 func (d *Device) memory(n int) ([]byte, error) {
-	if n == 0 {
-		return nil, nil
-	}
-	m, err := mapAnonymous(n)
-	if err != nil {
-		return nil, fmt.Errorf("cpu: %d bytes for a weight: %w", n, err)
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mapped = append(d.mapped, m)
+	if len(d.slab) < n {
+		m, err := mapAnonymous(max(n, slabBytes))
+		if err != nil {
+			return nil, fmt.Errorf("cpu: %d bytes for a weight: %w", n, err)
+		}
+		d.mapped, d.slab = append(d.mapped, m), m
+	}
+	m := d.slab[:n:n]
+	d.slab = d.slab[min(len(d.slab), ceilDiv(n, 64)*64):]
 	return m, nil
 }
