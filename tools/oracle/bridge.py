@@ -37,8 +37,11 @@ GEMMA3_LAYER = LLAMA_LAYER | {
 }
 OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
-# Rotary settings that `load` does not translate; tiny.py makes models with them in the other direction.
-UNTRANSLATED = ("rope.scaling.type", "rope.scaling.factor", "rope.scale_linear", "rope.freq_base_swa", "final_logit_softcapping")
+# Settings that `load` does not translate.
+UNTRANSLATED = (
+    "rope.scaling.type", "rope.scaling.factor", "rope.scaling.attn_factor", "rope.scale_linear", "rope.freq_base_swa",
+    "attention.sliding_window_pattern", "final_logit_softcapping",
+)
 
 
 def gguf_name(name, layer_names):
