@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,12 +12,15 @@ import (
 	"memra"
 )
 
+// mostTokens is more than any model's context, and few enough for sums of three not to overflow anywhere.
+const mostTokens = 1 << 28
+
 type benchCommand struct {
 	*app
-	model                              modelFlags
-	prompts, generates, depths, thread []int
-	repetitions                        int
-	output                             choice
+	model                               modelFlags
+	prompts, generates, depths, threads numbers
+	repetitions                         int
+	output                              choice
 }
 
 func newBench(a *app) *cobra.Command {
@@ -41,10 +43,14 @@ the bandwidth measured before the first test. A rate near its floor cannot be im
 	c.model.addPath(cmd)
 	c.model.addCache(cmd)
 	flags := cmd.Flags()
-	flags.IntSliceVarP(&c.prompts, "n-prompt", "p", []int{512}, "tokens of the prompt")
-	flags.IntSliceVarP(&c.generates, "n-gen", "n", []int{128}, "tokens to generate")
-	flags.IntSliceVarP(&c.depths, "n-depth", "d", []int{0}, "tokens before those")
-	flags.IntSliceVarP(&c.thread, "threads", "t", []int{runtime.GOMAXPROCS(0)}, "threads that compute")
+	c.prompts = numbers{value: []int{512}, most: mostTokens}
+	c.generates = numbers{value: []int{128}, most: mostTokens}
+	c.depths = numbers{value: []int{0}, most: mostTokens}
+	c.threads = numbers{value: []int{runtime.GOMAXPROCS(0)}, least: 1, most: 1024}
+	flags.VarP(&c.prompts, "n-prompt", "p", "tokens of the prompt")
+	flags.VarP(&c.generates, "n-gen", "n", "tokens to generate")
+	flags.VarP(&c.depths, "n-depth", "d", "tokens before those")
+	flags.VarP(&c.threads, "threads", "t", "threads that compute")
 	flags.IntVarP(&c.repetitions, "repetitions", "r", 5, "times that each test is measured")
 	c.output.addOutput(cmd)
 	return cmd
@@ -53,14 +59,6 @@ the bandwidth measured before the first test. A rate near its floor cannot be im
 func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) (err error) {
 	if err := c.model.check(cmd); err != nil {
 		return err
-	}
-	for flag, list := range map[string][]int{"-p": c.prompts, "-n": c.generates, "-d": c.depths} {
-		if len(list) == 0 || slices.Min(list) < 0 {
-			return usage(cmd, "%s is %v, want numbers of tokens, none negative", flag, list)
-		}
-	}
-	if len(c.thread) == 0 || slices.Min(c.thread) < 1 {
-		return usage(cmd, "-t is %v, want numbers of threads, 1 or more", c.thread)
 	}
 	if c.repetitions < 1 {
 		return usage(cmd, "-r is %d, want 1 or more", c.repetitions)
@@ -78,7 +76,7 @@ func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) 
 			err = e
 		}
 	}()
-	for _, threads := range c.thread {
+	for _, threads := range c.threads.value {
 		if err := c.measure(ctx, threads, tests, table); err != nil {
 			return err
 		}
@@ -88,13 +86,13 @@ func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) 
 
 // tests is every combination, in llama-bench's order.
 func (c *benchCommand) tests() (tests []memra.BenchTest) {
-	for _, depth := range c.depths {
-		for _, n := range c.prompts {
+	for _, depth := range c.depths.value {
+		for _, n := range c.prompts.value {
 			if n > 0 {
 				tests = append(tests, memra.BenchTest{Prompt: n, Depth: depth})
 			}
 		}
-		for _, n := range c.generates {
+		for _, n := range c.generates.value {
 			if n > 0 {
 				tests = append(tests, memra.BenchTest{Generate: n, Depth: depth})
 			}

@@ -145,7 +145,7 @@ func (a *answering) now() bool {
 // converse goes on until the user leaves. Where nobody is there to read an error and try again, the first one ends it.
 func (c *chatCommand) converse(ctx context.Context) error {
 	for {
-		text, err := c.message(ctx)
+		text, literal, err := c.message(ctx)
 		switch {
 		case err == io.EOF:
 			return nil
@@ -154,7 +154,12 @@ func (c *chatCommand) converse(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		switch err := c.obey(ctx, text); {
+		if literal || !strings.HasPrefix(text, "/") {
+			err = c.say(ctx, text)
+		} else {
+			err = c.obey(ctx, text)
+		}
+		switch {
 		case err == errLeave:
 			return nil
 		case err != nil && (!c.people || ctx.Err() != nil):
@@ -165,42 +170,57 @@ func (c *chatCommand) converse(ctx context.Context) error {
 	}
 }
 
+// The prompts of a message's first line and of those that follow.
+const (
+	firstPrompt = "> "
+	nextPrompt  = ". "
+)
+
 // The marks of multi-line messages.
 const (
 	fence        = `"""`
 	continuation = `\`
 )
 
-// message is the next message or command. A line that begins with a fence is a message for sure, so its first byte is kept from
-// looking like a command by a leading newline that obey takes off again.
-func (c *chatCommand) message(ctx context.Context) (string, error) {
-	const more = ". "
-	line, err := c.line(ctx, "> ")
+// message is the next message, or a command unless it is said to be a message whatever it looks like.
+func (c *chatCommand) message(ctx context.Context) (text string, literal bool, err error) {
+	line, err := c.line(ctx, firstPrompt)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if rest, fenced := strings.CutPrefix(strings.TrimLeft(line, " \t"), fence); fenced {
-		text := "\n"
-		for {
-			if body, closed := strings.CutSuffix(strings.TrimRight(rest, " \t"), fence); closed {
-				return text + strings.TrimSuffix(body, "\n"), nil
-			}
-			if text += rest; rest != "" || len(text) > 1 {
-				text += "\n"
-			}
-			if rest, err = c.line(ctx, more); err != nil {
-				return "", unfinished(err)
-			}
-		}
+		text, err := c.fenced(ctx, rest)
+		return text, true, unfinished(err)
 	}
 	for strings.HasSuffix(line, continuation) {
-		next, err := c.line(ctx, more)
+		next, err := c.line(ctx, nextPrompt)
 		if err != nil {
-			return "", unfinished(err)
+			return "", false, unfinished(err)
 		}
 		line = strings.TrimSuffix(line, continuation) + "\n" + next
 	}
-	return line, nil
+	return line, false, nil
+}
+
+// fenced is the text from behind an opening fence to the closing one.
+func (c *chatCommand) fenced(ctx context.Context, rest string) (string, error) {
+	var lines []string
+	for first := true; ; first = false {
+		body, closed := strings.CutSuffix(strings.TrimRight(rest, " \t"), fence)
+		if closed {
+			rest = body
+		}
+		if rest != "" || !first && !closed {
+			lines = append(lines, rest)
+		}
+		if closed {
+			return strings.Join(lines, "\n"), nil
+		}
+		var err error
+		if rest, err = c.line(ctx, nextPrompt); err != nil {
+			return "", err
+		}
+	}
 }
 
 // unfinished is the error of a message that its end of input cuts off.
@@ -254,7 +274,7 @@ func (c *chatCommand) say(ctx context.Context, text string) error {
 		}
 		begun, done = true, chunk.Done
 	}
-	if begun && failed == nil || answerCtx.Err() != nil {
+	if begun || answerCtx.Err() != nil { // what comes next begins a line
 		if _, err := fmt.Fprintln(c.out); failed == nil {
 			failed = err
 		}

@@ -19,16 +19,10 @@ const chatCommands = `  /help            this list
 
 var errLeave = errors.New("the user leaves")
 
-// obey carries out a command, or sends a message.
+// obey carries out a command.
 func (c *chatCommand) obey(ctx context.Context, text string) error {
-	if message, fenced := strings.CutPrefix(text, "\n"); fenced {
-		return c.say(ctx, message)
-	}
 	if strings.HasPrefix(text, "//") {
 		return c.say(ctx, text[1:])
-	}
-	if !strings.HasPrefix(text, "/") {
-		return c.say(ctx, text)
 	}
 	name, argument, _ := strings.Cut(text, " ")
 	switch argument = strings.TrimSpace(argument); name {

@@ -78,7 +78,7 @@ func (e *editor) line(prompt string) (string, error) {
 		if err == io.EOF {
 			e.renew() // it would read the key that ended it again
 			_, _ = io.WriteString(e.out, "\r\n")
-			if e.keys.interrupted && (len(pasted) > 0 || prompt != "> ") {
+			if e.keys.interrupted && (len(pasted) > 0 || prompt != firstPrompt) {
 				return "", errAbandoned
 			}
 		}

@@ -72,7 +72,7 @@ that shape the answer, never on threads, on what else runs, or on how a prompt w
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "log what happens to standard error")
 	root.SetVersionTemplate("memra {{.Version}}\n")
 	root.SetGlobalNormalizationFunc(canonical)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{cmd, err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{cmd, plainer(err)} })
 	root.AddCommand(newRun(a), newChat(a), newInspect(a), newTokenize(a), newPerplexity(a), newScore(a), newBench(a), newVersion(a))
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -14,7 +15,7 @@ import (
 type scoreCommand struct {
 	*app
 	model  modelFlags
-	tokens []int32
+	tokens numbers
 	plain  bool
 	top    int
 	output choice
@@ -39,7 +40,8 @@ A text is read as a prompt is: with the model's start token if it wants one, and
 		RunE: interruptible(c.run),
 	}
 	c.model.add(cmd, 0, "most tokens (default what the model was made for)")
-	cmd.Flags().Int32SliceVar(&c.tokens, "tokens", nil, "score these token ids instead of a text; nothing is added")
+	c.tokens.most = math.MaxInt32
+	cmd.Flags().Var(&c.tokens, "tokens", "score these token ids instead of a text; nothing is added")
 	cmd.Flags().IntVar(&c.top, "top", 0, "show as many of the likeliest tokens at each place")
 	addNoSpecial(cmd, &c.plain)
 	c.output.addOutput(cmd)
@@ -53,12 +55,11 @@ func (c *scoreCommand) run(ctx context.Context, cmd *cobra.Command, args []strin
 	if c.top < 0 {
 		return usage(cmd, "--top is %d, want 0 or more", c.top)
 	}
-	given := cmd.Flags().Changed("tokens")
-	if given && len(args) > 0 {
+	if c.tokens.given && len(args) > 0 {
 		return usage(cmd, "both a text and --tokens are given, want one")
 	}
 	var text string
-	if !given {
+	if !c.tokens.given {
 		var err error
 		if text, err = c.text(cmd, args, "", "text"); err != nil {
 			return err
@@ -69,10 +70,13 @@ func (c *scoreCommand) run(ctx context.Context, cmd *cobra.Command, args []strin
 		return err
 	}
 	defer m.Close()
-	tokens := c.tokens
-	if !given {
+	tokens := make([]int32, len(c.tokens.value))
+	for i, id := range c.tokens.value {
+		tokens[i] = int32(id)
+	}
+	if !c.tokens.given {
 		if tokens = encode(m.Tokenizer, text, c.plain); len(tokens) == 0 {
-			return fmt.Errorf("the text is empty, and so there is nothing to score")
+			return errors.New("the text is empty, and so there is nothing to score")
 		}
 	}
 	scored, err := m.Score(ctx, tokens, c.top)

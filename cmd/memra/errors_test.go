@@ -1,0 +1,103 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"memra/gguf"
+)
+
+func TestWhatCannotWorkIsOneClearError(t *testing.T) {
+	model, chatty := baseModel(t), chatModel(t)
+	dir := t.TempDir()
+	file := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	whole := tinyGolden(t).GGUF
+	notModel := file("not.gguf", []byte("this is no model file, whatever its name"))
+	truncated := file("truncated.gguf", whole[:len(whole)/2])
+	martian := change(t, func(m *gguf.Metadata) { m.Set("general.architecture", "martian") })
+	strange := change(t, func(m *gguf.Metadata) { m.Set("tokenizer.ggml.pre", "martian") })
+	faulty := change(t, func(m *gguf.Metadata) {
+		m.Set("tokenizer.chat_template", "line one\n{{ raise_exception('no such talk') }}")
+	})
+	unclosed := change(t, func(m *gguf.Metadata) { m.Set("tokenizer.chat_template", "{% for x in y %}") })
+
+	for _, c := range []struct {
+		name   string
+		args   string // words
+		input  string
+		status int
+		want   string // words that the message must have, in this order
+	}{
+		{"no such command", "rum", "", 2, `"rum" run? --help`},
+		{"no such flag", "run -m x --bogus hi", "", 2, "run: --bogus run --help"},
+		{"no model", "run hi", "", 2, "no model -m"},
+		{"no prompt", "run -m x", "", 2, "no prompt - to read"},
+		{"a prompt without quotes", "run -m x what is this", "", 2, "3 arguments quotes"},
+		{"a prompt from two places", "run -m x -f y hi", "", 2, "prompt -f"},
+		{"a number that is none", "run -m x -n many hi", "", 2, `--predict "many" number`},
+		{"no tokens to generate", "run -m x -n 0 hi", "", 2, "-n 0 -1 no limit"},
+		{"a negative temperature", "run -m x --temp -1 hi", "", 2, "temperature -1 >= 0"},
+		{"a format of the KV cache that does not exist", "run -m x -ctk q9 hi", "", 2, `--cache-type "q9" f16 or f32`},
+		{"a system message without a template", "run -m x --raw --system y hi", "", 2, "--system --raw"},
+		{"an output that does not exist", "score -m x -o xml hi", "", 2, `--output "xml" json or text`},
+		{"a token that is no number", "score -m x --tokens 1,b", "", 2, `--tokens "1,b" whole numbers`},
+		{"a negative token", "score -m x --tokens -1", "", 2, `--tokens "-1" from 0`},
+		{"tokens and a text", "score -m x --tokens 1 hi", "", 2, "text --tokens"},
+		{"a benchmark of nothing", "bench -m x -p 0 -n 0", "", 2, "no test"},
+		{"a benchmark on no thread", "bench -m x -t 0", "", 2, `--threads "0" from 1`},
+		{"a benchmark without repetitions", "bench -m x -r 0", "", 2, "-r 0 1 or more"},
+		{"perplexity of nothing", "perplexity -m x", "", 2, "-f"},
+		{"windows too small", "perplexity -m x -c 2 -f " + notModel, "", 2, "2 tokens 4"},
+		{"inspect without a file", "inspect", "", 2, "one model file"},
+
+		{"a missing model", "run -m nosuch.gguf hi", "", 1, "nosuch.gguf no such file"},
+		{"a folder", "run -m " + dir + " hi", "", 1, dir + " folder .gguf"},
+		{"a wrong magic", "run -m " + notModel + " hi", "", 1, notModel + ` "this" "GGUF"`},
+		{"a truncated file", "run -m " + truncated + " hi", "", 1, truncated + " truncated"},
+		{"an unknown family", "run -m " + martian + " hi", "", 1, "martian gemma3 llama"},
+		{"an unknown pre-tokeniser", "tokenize -m " + strange + " hi", "", 1, "martian"},
+		{"a template that does not parse", "run -m " + unclosed + " hi", "", 1, "template line 1"},
+		{"a template that refuses", "run -m " + faulty + " hi", "", 1, "line 2 no such talk"},
+		{"a missing prompt file", "run -m x -f nosuch.txt", "", 1, "prompt: nosuch.txt"},
+		{"a prompt file that is a folder", "run -m x -f " + dir, "", 1, "prompt: " + dir + " directory"},
+		{"an empty prompt", "run -m " + chatty + " -", "\n", 1, "prompt is empty --raw"},
+		{"an empty prompt and no start token", "run --raw -m " + model + " -", "", 1, "prompt is empty no start token"},
+		{"a prompt that is not UTF-8", "run -m " + model + " -", "ab\xff", 1, "not UTF-8 byte 2 0xff"},
+		{"a prompt longer than the context", "run --raw -m " + model + " -c 64 -", strings.Repeat("x", 100), 1, "100 tokens context 64"},
+		{"a token beyond the vocabulary", "score -m " + model + " --tokens 5,999", "", 1, "token 999 262"},
+		{"nothing to score", "score -m " + model + " -", "", 1, "empty"},
+		{"a text shorter than a window", "perplexity -m " + model + " -c 64 -f -", "short", 1, "5 tokens 64"},
+		{"a conversation with a base model", "chat -m " + model, "", 1, "no chat template"},
+		{"an unknown chat command", "chat -m " + chatty, "/dance\n", 1, "/dance /help"},
+		{"a message that does not end", "chat -m " + chatty, "\"\"\"\nhi", 1, `inside a message """`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := invoke(t, c.input, strings.Fields(c.args)...)
+			if o.status != c.status {
+				t.Errorf("status %d, want %d", o.status, c.status)
+			}
+			if o.out != "" {
+				t.Errorf("standard output has %q", o.out)
+			}
+			if !strings.HasPrefix(o.err, "memra: ") || strings.Count(o.err, "\n") != 1 || strings.Contains(o.err, "strconv") {
+				t.Errorf("not one line of plain words: %q", o.err)
+			}
+			rest := o.err
+			for word := range strings.FieldsSeq(c.want) {
+				_, after, found := strings.Cut(rest, word)
+				if !found {
+					t.Fatalf("%q does not say %q in its place", o.err, word)
+				}
+				rest = after
+			}
+		})
+	}
+}
