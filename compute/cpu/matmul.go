@@ -6,6 +6,9 @@ import "memra/compute"
 func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
 	p := w.Mem.(*packed)
 	y, out := s.tensor(x.Rows, p.n)
+	if x.Rows == 0 { // no row asked for logits
+		return y
+	}
 	in := mem(x)
 	if !p.layout.float {
 		s.quantize(in, x.Rows, x.Width)
