@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -9,41 +11,87 @@ import (
 // avx2 is AVX2 with F16C: eight outputs to a register. Its instruction multiplies unsigned bytes by signed ones and adds
 // neighbours to int16, which must not saturate; sums of int16 are widened to int32 before they can overflow.
 type avx2 struct {
-	low, fifth, pair, sign Mem // 0x0f, 0x10, 0x30, 0x80 in every byte
-	ones                   Mem // 1 in every int16
-	spread, bit            Mem // of 32 bits: the byte that holds bit i, and that bit in it
+	memory map[string]Mem // the constants
+	fixed  map[string]Op  // those of them that have a register in the kernel being written
 }
+
+// The constants, in the order in which they deserve a register.
+var avx2Constants = []struct {
+	name  string
+	bits  []int // of the formats that use it
+	words [4]uint64
+}{
+	{"bit", []int{5}, every(0x8040201008040201)}, // bit i of 32, in the byte where spread puts the byte that holds it
+	{"spread", []int{5}, [4]uint64{0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303}},
+	{"low", []int{4, 5, 6}, every(0x0f0f0f0f0f0f0f0f)},
+	{"fifth", []int{5}, every(0x1010101010101010)},
+	{"pair", []int{6}, every(0x3030303030303030)},
+	{"sign", []int{8}, every(0x8080808080808080)},
+	{"ones", []int{4, 5, 8}, every(0x0001000100010001)}, // int16
+}
+
+func every(w uint64) [4]uint64 { return [4]uint64{w, w, w, w} }
 
 func (*avx2) name() string           { return "AVX2" }
 func (*avx2) tiles() []int           { return []int{4, 2, 1} }
 func (*avx2) floatTiles() []int      { return []int{2, 1} }
 func (*avx2) lanes() int             { return 8 }
 func (*avx2) vector() reg.VecVirtual { return YMM() }
-func (*avx2) begin(format)           {}
 
 // columns: few rows leave registers for both halves of the outputs.
-func (*avx2) columns(rows int) int {
-	if rows <= 2 {
+func (*avx2) columns(f format, rows int) int {
+	if rows == 1 || rows == 2 && f.bits != 5 {
+		return 2
+	}
+	return 1
+}
+
+func (*avx2) floatColumns(rows int) int {
+	if rows == 1 {
 		return 2
 	}
 	return 1
 }
 
 func (s *avx2) constants() {
-	words := func(name string, w ...uint64) Mem {
-		m := GLOBL(name, RODATA|NOPTR)
-		for i := range 4 {
-			DATA(8*i, U64(w[i%len(w)]))
+	s.memory = map[string]Mem{}
+	for _, c := range avx2Constants {
+		s.memory[c.name] = GLOBL(c.name, RODATA|NOPTR)
+		for i, w := range c.words {
+			DATA(8*i, U64(w))
 		}
-		return m
 	}
-	s.low = words("low", 0x0f0f0f0f0f0f0f0f)
-	s.fifth = words("fifth", 0x1010101010101010)
-	s.pair = words("pair", 0x3030303030303030)
-	s.sign = words("sign", 0x8080808080808080)
-	s.ones = words("ones", 0x0001000100010001)
-	s.spread = words("spread", 0x0000000000000000, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303)
-	s.bit = words("bit", 0x8040201008040201)
+}
+
+// begin gives constants the registers that the tiles leave.
+func (s *avx2) begin(f format, rows int) {
+	tiles := 2 // accumulators and sums
+	if run := s.run(f); run > 1 && (run < 8 || f.zero() >= 0) {
+		tiles = 3 // sums of int16 beside those of int32
+	}
+	perColumn := 1 // weights
+	if f.halves() || f.bits == 8 {
+		perColumn = 2 // and their scales, or their magnitudes
+	}
+	columns := s.columns(f, rows)
+	free := 16 - (tiles*rows+perColumn)*columns - 2 // values on their way
+	s.fixed = map[string]Op{}
+	for _, c := range avx2Constants {
+		if free > 0 && slices.Contains(c.bits, f.bits) {
+			v := YMM()
+			VMOVDQU(s.memory[c.name], v)
+			s.fixed[c.name] = v
+			free--
+		}
+	}
+}
+
+// constant is an operand.
+func (s *avx2) constant(name string) Op {
+	if v, ok := s.fixed[name]; ok {
+		return v
+	}
+	return s.memory[name]
 }
 
 func (s *avx2) load(m Mem) Op {
@@ -76,10 +124,10 @@ func (s *avx2) sums(k *kernel) tile {
 		fresh := from == 0 && (f.zero() < 0 || signed)
 		s.products(k, from, from+run, func(r, c int, p reg.VecVirtual) {
 			if fresh {
-				VPMADDWD(s.ones, p, sum[r][c])
+				VPMADDWD(s.constant("ones"), p, sum[r][c])
 				return
 			}
-			VPMADDWD(s.ones, p, p)
+			VPMADDWD(s.constant("ones"), p, p)
 			VPADDD(p, sum[r][c], sum[r][c])
 		})
 	}
@@ -130,8 +178,13 @@ func (s *avx2) products(k *kernel, from, to int, use func(r, c int, p reg.VecVir
 	sum := k.tile()
 	for v := from; v < to; v++ {
 		w := make([]reg.VecVirtual, k.columns)
+		var magnitude []reg.VecVirtual // of signed weights: at most 128. They give the activations their signs
 		for c := range w {
 			w[c] = s.unpack(k, v, c)
+			if k.format.bits == 8 {
+				magnitude = append(magnitude, YMM())
+				VPABSB(w[c], magnitude[c])
+			}
 		}
 		for r := range sum {
 			x := YMM()
@@ -141,10 +194,11 @@ func (s *avx2) products(k *kernel, from, to int, use func(r, c int, p reg.VecVir
 				if v > from {
 					p = YMM()
 				}
-				if k.format.bits == 8 {
-					s.signedProducts(x, w[c], p)
-				} else {
+				if magnitude == nil {
 					VPMADDUBSW(x, w[c], p)
+				} else {
+					VPSIGNB(w[c], x, p)
+					VPMADDUBSW(p, magnitude[c], p)
 				}
 				if v > from {
 					VPADDW(p, sum[r][c], sum[r][c])
@@ -157,20 +211,12 @@ func (s *avx2) products(k *kernel, from, to int, use func(r, c int, p reg.VecVir
 	}
 }
 
-// signedProducts multiplies signed weights: their magnitudes, at most 128, by activations with their signs.
-func (s *avx2) signedProducts(x, w, to reg.VecVirtual) {
-	magnitude := YMM()
-	VPSIGNB(w, x, to)
-	VPABSB(w, magnitude)
-	VPMADDUBSW(to, magnitude, to)
-}
-
 // unpack is vector v of the weights' integers, a byte each: unsigned, but signed where they have 8 bits.
 func (s *avx2) unpack(k *kernel, v, c int) reg.VecVirtual {
 	w := YMM()
 	if k.format.bits == 8 {
 		VMOVDQU(k.ints(0, v, c), w)
-		VPXOR(s.sign, w, w)
+		VPXOR(s.constant("sign"), w, w)
 		return w
 	}
 	if v < 4 {
@@ -179,15 +225,15 @@ func (s *avx2) unpack(k *kernel, v, c int) reg.VecVirtual {
 		VMOVDQU(k.ints(0, v-4, c), w)
 		VPSRLW(Imm(4), w, w)
 	}
-	VPAND(s.low, w, w)
+	VPAND(s.constant("low"), w, w)
 	high := YMM()
 	switch k.format.bits {
 	case 5:
 		VPBROADCASTD(k.weight(k.w, k.format.ints()+nibBytes+8*v, perBits, c), high)
-		VPSHUFB(s.spread, high, high)
-		VPAND(s.bit, high, high)
-		VPCMPEQB(s.bit, high, high)
-		VPAND(s.fifth, high, high)
+		VPSHUFB(s.constant("spread"), high, high)
+		VPAND(s.constant("bit"), high, high)
+		VPCMPEQB(s.constant("bit"), high, high)
+		VPAND(s.constant("fifth"), high, high)
 		VPOR(high, w, w)
 	case 6:
 		VMOVDQU(k.ints(nibBytes, v%2, c), high)
@@ -197,7 +243,7 @@ func (s *avx2) unpack(k *kernel, v, c int) reg.VecVirtual {
 		case up < 0:
 			VPSRLW(Imm(uint64(-up)), high, high)
 		}
-		VPAND(s.pair, high, high)
+		VPAND(s.constant("pair"), high, high)
 		VPOR(high, w, w)
 	}
 	return w

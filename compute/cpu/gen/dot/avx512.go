@@ -13,18 +13,19 @@ type avx512 struct {
 	low, fifth, pair reg.VecVirtual // 0x0f, 0x10, 0x30 in every byte
 }
 
-func (*avx512) name() string           { return "AVX512" }
-func (*avx512) tiles() []int           { return []int{8, 4, 2, 1} }
-func (*avx512) floatTiles() []int      { return []int{4, 2, 1} }
-func (*avx512) lanes() int             { return 16 }
-func (*avx512) columns(int) int        { return 1 }
-func (*avx512) vector() reg.VecVirtual { return ZMM() }
-func (*avx512) constants()             {}
-func (*avx512) load(m Mem) Op          { return m }
+func (*avx512) name() string            { return "AVX512" }
+func (*avx512) tiles() []int            { return []int{8, 4, 2, 1} }
+func (*avx512) floatTiles() []int       { return []int{4, 2, 1} }
+func (*avx512) lanes() int              { return 16 }
+func (*avx512) columns(format, int) int { return 1 }
+func (*avx512) floatColumns(int) int    { return 1 }
+func (*avx512) vector() reg.VecVirtual  { return ZMM() }
+func (*avx512) constants()              {}
+func (*avx512) load(m Mem) Op           { return m }
 
 func (*avx512) multiply(a Op, b, to reg.VecVirtual) { VMULPS_BCST(a, b, to) }
 
-func (s *avx512) begin(f format) {
+func (s *avx512) begin(f format, _ int) {
 	s.low, s.fifth, s.pair = nil, nil, nil
 	fill := func(b uint32) reg.VecVirtual {
 		n, v := GP32(), ZMM()

@@ -29,7 +29,7 @@ const parts = 4
 
 // float writes the kernel of a float format for so many rows.
 func float(set isa, f floatFormat, rows int) {
-	k := &kernel{isa: set, rows: rows, columns: set.columns(rows)}
+	k := &kernel{isa: set, rows: rows, columns: set.floatColumns(rows)}
 	TEXT(fmt.Sprintf("dot%sx%d%s", f.name, rows, set.name()), NOSPLIT, "func(y *float32, stride int, w *byte, x *float32, k int)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("dot%sx%d%s multiplies a group of packed outputs by %d rows: see floatDot.", f.name, rows, set.name(), rows))

@@ -11,15 +11,16 @@ import (
 // isa is what differs between instruction sets.
 type isa interface {
 	name() string
-	tiles() []int      // rows of the kernels of quantised weights
-	floatTiles() []int // and of float ones
-	lanes() int        // outputs in a register
-	columns(rows int) int
+	tiles() []int                   // rows of the kernels of quantised weights
+	floatTiles() []int              // and of float ones
+	lanes() int                     // outputs in a register
+	columns(f format, rows int) int // registers of outputs at a time
+	floatColumns(rows int) int
 	vector() reg.VecVirtual
-	constants()          // that lie in memory
-	begin(f format)      // fills the registers that hold a constant
-	sums(k *kernel) tile // the integer sums of a block, times the halves' scales where they have such
-	load(m Mem) Op       // a value from memory for every lane, as an operand of multiply
+	constants()               // that lie in memory
+	begin(f format, rows int) // fills the registers that hold a constant
+	sums(k *kernel) tile      // the integer sums of a block, times the halves' scales where they have such
+	load(m Mem) Op            // a value from memory for every lane, as an operand of multiply
 	multiply(a Op, b, to reg.VecVirtual)
 }
 
@@ -81,11 +82,11 @@ func (k *kernel) activations(r, v int) Mem { return Mem{Base: k.q, Disp: panelRo
 
 // quantised writes the kernel of a format for so many rows.
 func quantised(set isa, f format, rows int) {
-	k := &kernel{isa: set, format: f, rows: rows, columns: set.columns(rows)}
+	k := &kernel{isa: set, format: f, rows: rows, columns: set.columns(f, rows)}
 	TEXT(fmt.Sprintf("dot%sx%d%s", f.name, rows, set.name()), NOSPLIT, "func(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("dot%sx%d%s multiplies a group of packed outputs by %d rows: see quantisedDot.", f.name, rows, set.name(), rows))
-	set.begin(f)
+	set.begin(f, rows)
 	k.y, k.stride = Load(Param("y"), GP64()), Load(Param("stride"), GP64())
 	SHLQ(Imm(2), k.stride)
 	k.eachHalf("outputs", func() {
