@@ -12,7 +12,11 @@ type attendScratch struct {
 	scores       [][compute.Page]float32 // [vectors]
 	rescale      []float32               // [vectors]
 	split, total accumulator
+	wide         []full // a page's keys, then its values
 }
+
+// widenFrom is how many query vectors make it worth to convert a page of halves once, and not at each kernel call.
+const widenFrom = 12
 
 func (a *attendScratch) size(vectors, dim int) {
 	a.q = sized(a.q, vectors*dim)
@@ -98,12 +102,24 @@ func (t *attendTask) attend(split int, to *accumulator) {
 // a value that a row does not see is not multiplied by zero, as it may be NaN.
 func (t *attendTask) page(page, first, end int, to *accumulator) {
 	m, n := t.memory, t.memory.headLen()
-	keys := m.at(t.layer, int(t.table[page]), t.kvHead)
+	at := m.at(t.layer, int(t.table[page]), t.kvHead)
+	var short []half // the keys, then the values: one of the two
+	var wide []full
+	switch {
+	case m.full != nil:
+		wide = m.full[at:][:2*n]
+	case (end-first)*t.heads >= widenFrom:
+		t.wide = sized(t.wide, 2*n)
+		wide = t.wide
+		t.kernels.widen(wide, m.half[at:][:2*n])
+	default:
+		short = m.half[at:][:2*n]
+	}
 	scores, q := t.scores[first*t.heads:end*t.heads], t.q[first*t.heads*t.dim:end*t.heads*t.dim]
-	if m.full != nil {
-		scoresGo(scores, q, m.full[keys:][:n])
+	if wide != nil {
+		t.kernels.scoresFull(scores, q, wide[:n])
 	} else {
-		t.kernels.scores(scores, q, m.half[keys:][:n])
+		t.kernels.scores(scores, q, short[:n])
 	}
 	for i := first; i < end; {
 		from, until := t.keys(i, page)
@@ -122,10 +138,10 @@ func (t *attendTask) page(page, first, end int, to *accumulator) {
 			t.rescale[v] = t.kernels.softmax(&t.scores[v], &to.parts[v].peak, &to.parts[v].sums)
 		}
 		out, p, rescale := to.out[begin*t.dim:vectors*t.dim], t.scores[begin:vectors], t.rescale[begin:vectors]
-		if m.full != nil {
-			valuesGo(out, p, rescale, m.full[keys+n:][:n], from, until)
+		if wide != nil {
+			t.kernels.valuesFull(out, p, rescale, wide[n:], from, until)
 		} else {
-			t.kernels.values(out, p, rescale, m.half[keys+n:][:n], from, until)
+			t.kernels.values(out, p, rescale, short[n:], from, until)
 		}
 	}
 }

@@ -17,9 +17,12 @@ type kernels struct {
 	rotateNeighbours func(x, cos, sin []float32)
 	halve            func(dst []half, src []float32) // converts
 	spread           func(dst []half, src []float32) // the same, value i to dst[i*compute.Page]
+	widen            func(dst []full, src []half)
 	scores           func(s [][compute.Page]float32, q []float32, k []half)
+	scoresFull       func(s [][compute.Page]float32, q []float32, k []full)
 	softmax          func(s *[compute.Page]float32, peak *float32, sums *[16]float32) (rescale float32)
 	values           func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int)
+	valuesFull       func(o []float32, p [][compute.Page]float32, rescale []float32, v []full, from, to int)
 }
 
 // tile is a dot kernel for up to `rows` rows at once.
@@ -54,9 +57,12 @@ var goKernels = kernels{
 	rotateNeighbours: rotateNeighboursGo,
 	halve:            halveGo,
 	spread:           spreadGo,
+	widen:            widenGo,
 	scores:           scoresGo[half],
+	scoresFull:       scoresGo[full],
 	softmax:          softmaxGo,
 	values:           valuesGo[half],
+	valuesFull:       valuesGo[full],
 }
 
 // sets are the kernels that this machine can run, best first. Assembly puts itself in front, once, at start.

@@ -29,9 +29,12 @@ var avx512Kernels = kernels{
 	rotateNeighbours: rotateNeighboursAVX,
 	halve:            halveAVX,
 	spread:           spreadAVX,
+	widen:            widenAVX,
 	scores:           scorer(scores1AVX512, scores2AVX512, scores3AVX512, scores4AVX512),
+	scoresFull:       scorerFull(scoresFull1AVX512, scoresFull2AVX512, scoresFull3AVX512, scoresFull4AVX512),
 	softmax:          softmaxer(softmaxAVX512),
 	values:           valuer(values1AVX512, values2AVX512, values3AVX512, values4AVX512),
+	valuesFull:       valuerFull(valuesFull1AVX512, valuesFull2AVX512, valuesFull3AVX512, valuesFull4AVX512),
 }
 
 var avx2Kernels = kernels{
@@ -47,7 +50,10 @@ var avx2Kernels = kernels{
 	rotateNeighbours: rotateNeighboursAVX,
 	halve:            halveAVX,
 	spread:           spreadAVX,
+	widen:            widenAVX,
 	scores:           scorer(scores1AVX2, scores2AVX2),
+	scoresFull:       scorerFull(scoresFull1AVX2, scoresFull2AVX2),
 	softmax:          softmaxer(softmaxAVX2),
 	values:           valuer(values1AVX2, values2AVX2),
+	valuesFull:       valuerFull(valuesFull1AVX2, valuesFull2AVX2),
 }

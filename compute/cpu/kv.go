@@ -86,6 +86,13 @@ func halveGo(dst []half, src []float32) {
 	}
 }
 
+// widenGo converts halves to float32.
+func widenGo(dst []full, src []half) {
+	for i, h := range src {
+		dst[i] = full(h.float())
+	}
+}
+
 // spreadGo rounds values to halves, value i to a key's place in row i of a page's transposed keys.
 func spreadGo(dst []half, src []float32) {
 	for i, x := range src {

@@ -22,17 +22,33 @@ func scores4AVX512(s *float32, q *float32, k *uint16, dim int)
 
 func values4AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 
+func scoresFull4AVX512(s *float32, q *float32, k *float32, dim int)
+
+func valuesFull4AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+
 func scores3AVX512(s *float32, q *float32, k *uint16, dim int)
 
 func values3AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
+
+func scoresFull3AVX512(s *float32, q *float32, k *float32, dim int)
+
+func valuesFull3AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
 
 func scores2AVX512(s *float32, q *float32, k *uint16, dim int)
 
 func values2AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 
+func scoresFull2AVX512(s *float32, q *float32, k *float32, dim int)
+
+func valuesFull2AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+
 func scores1AVX512(s *float32, q *float32, k *uint16, dim int)
 
 func values1AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
+
+func scoresFull1AVX512(s *float32, q *float32, k *float32, dim int)
+
+func valuesFull1AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
 
 func sumSquaresAVX2(x *float32, n int) float32
 
@@ -52,15 +68,25 @@ func scores2AVX2(s *float32, q *float32, k *uint16, dim int)
 
 func values2AVX2(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 
+func scoresFull2AVX2(s *float32, q *float32, k *float32, dim int)
+
+func valuesFull2AVX2(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+
 func scores1AVX2(s *float32, q *float32, k *uint16, dim int)
 
 func values1AVX2(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
+
+func scoresFull1AVX2(s *float32, q *float32, k *float32, dim int)
+
+func valuesFull1AVX2(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
 
 func rotateHalvesAVX2(lo *float32, hi *float32, cos *float32, sin *float32, n int)
 
 func rotateNeighboursAVX2(x *float32, cos *float32, sin *float32, n int)
 
 func halveF16C(dst *uint16, src *float32, n int)
+
+func widenF16C(dst *float32, src *uint16, n int)
 
 func spreadF16C(dst *uint16, src *float32, n int)
 

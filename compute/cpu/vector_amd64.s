@@ -664,17 +664,16 @@ keys0:
 // func values4AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 // Requires: AVX, AVX512F
 TEXT ·values4AVX512(SB), NOSPLIT, $0-48
-	MOVQ o+0(FP), AX
-	MOVQ p+8(FP), CX
-	MOVQ rescale+16(FP), DX
-	MOVQ v+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ keys+40(FP), DI
-	MOVQ SI, R8
-	SHLQ $0x02, R8
-	LEAQ (R8)(R8*2), R9
-	MOVQ SI, R10
-	ADDQ R10, R10
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	LEAQ   (R8)(R8*2), R9
+	IMUL3Q $0x02, SI, R10
 
 width64:
 	CMPQ         SI, $0x40
@@ -808,6 +807,240 @@ done16:
 	VZEROUPPER
 	RET
 
+// func scoresFull4AVX512(s *float32, q *float32, k *float32, dim int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·scoresFull4AVX512(SB), NOSPLIT, $0-32
+	MOVQ   s+0(FP), AX
+	MOVQ   q+8(FP), CX
+	MOVQ   k+16(FP), DX
+	MOVQ   dim+24(FP), BX
+	MOVQ   BX, SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	LEAQ   (DX), DX
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+	VXORPS Z10, Z10, Z10
+	VXORPS Z11, Z11, Z11
+	VXORPS Z12, Z12, Z12
+	VXORPS Z13, Z13, Z13
+	VXORPS Z14, Z14, Z14
+	VXORPS Z15, Z15, Z15
+	VXORPS Z16, Z16, Z16
+	VXORPS Z17, Z17, Z17
+	VXORPS Z18, Z18, Z18
+	VXORPS Z19, Z19, Z19
+	VXORPS Z20, Z20, Z20
+
+keys0:
+	VMOVUPS     (DX), Z0
+	VMOVUPS     64(DX), Z1
+	VMOVUPS     128(DX), Z2
+	VMOVUPS     192(DX), Z3
+	VMULPS.BCST (CX), Z0, Z4
+	VADDPS      Z4, Z5, Z5
+	VMULPS.BCST (CX), Z1, Z4
+	VADDPS      Z4, Z6, Z6
+	VMULPS.BCST (CX), Z2, Z4
+	VADDPS      Z4, Z7, Z7
+	VMULPS.BCST (CX), Z3, Z4
+	VADDPS      Z4, Z8, Z8
+	VMULPS.BCST (CX)(SI*1), Z0, Z4
+	VADDPS      Z4, Z9, Z9
+	VMULPS.BCST (CX)(SI*1), Z1, Z4
+	VADDPS      Z4, Z10, Z10
+	VMULPS.BCST (CX)(SI*1), Z2, Z4
+	VADDPS      Z4, Z11, Z11
+	VMULPS.BCST (CX)(SI*1), Z3, Z4
+	VADDPS      Z4, Z12, Z12
+	VMULPS.BCST (CX)(SI*2), Z0, Z4
+	VADDPS      Z4, Z13, Z13
+	VMULPS.BCST (CX)(SI*2), Z1, Z4
+	VADDPS      Z4, Z14, Z14
+	VMULPS.BCST (CX)(SI*2), Z2, Z4
+	VADDPS      Z4, Z15, Z15
+	VMULPS.BCST (CX)(SI*2), Z3, Z4
+	VADDPS      Z4, Z16, Z16
+	VMULPS.BCST (CX)(DI*1), Z0, Z4
+	VADDPS      Z4, Z17, Z17
+	VMULPS.BCST (CX)(DI*1), Z1, Z4
+	VADDPS      Z4, Z18, Z18
+	VMULPS.BCST (CX)(DI*1), Z2, Z4
+	VADDPS      Z4, Z19, Z19
+	VMULPS.BCST (CX)(DI*1), Z3, Z4
+	VADDPS      Z4, Z20, Z20
+	ADDQ        $0x04, CX
+	ADDQ        $0x00000100, DX
+	DECQ        BX
+	JNZ         keys0
+	VMOVUPS     Z5, (AX)
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z7, 128(AX)
+	VMOVUPS     Z8, 192(AX)
+	VMOVUPS     Z9, 256(AX)
+	VMOVUPS     Z10, 320(AX)
+	VMOVUPS     Z11, 384(AX)
+	VMOVUPS     Z12, 448(AX)
+	VMOVUPS     Z13, 512(AX)
+	VMOVUPS     Z14, 576(AX)
+	VMOVUPS     Z15, 640(AX)
+	VMOVUPS     Z16, 704(AX)
+	VMOVUPS     Z17, 768(AX)
+	VMOVUPS     Z18, 832(AX)
+	VMOVUPS     Z19, 896(AX)
+	VMOVUPS     Z20, 960(AX)
+	VZEROUPPER
+	RET
+
+// func valuesFull4AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+// Requires: AVX, AVX512F
+TEXT ·valuesFull4AVX512(SB), NOSPLIT, $0-48
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	LEAQ   (R8)(R8*2), R9
+	IMUL3Q $0x04, SI, R10
+
+width64:
+	CMPQ         SI, $0x40
+	JL           done64
+	VBROADCASTSS (DX), Z0
+	VMULPS       (AX), Z0, Z5
+	VMULPS       64(AX), Z0, Z6
+	VMULPS       128(AX), Z0, Z7
+	VMULPS       192(AX), Z0, Z8
+	VBROADCASTSS 4(DX), Z0
+	VMULPS       (AX)(R8*1), Z0, Z9
+	VMULPS       64(AX)(R8*1), Z0, Z10
+	VMULPS       128(AX)(R8*1), Z0, Z11
+	VMULPS       192(AX)(R8*1), Z0, Z12
+	VBROADCASTSS 8(DX), Z0
+	VMULPS       (AX)(R8*2), Z0, Z13
+	VMULPS       64(AX)(R8*2), Z0, Z14
+	VMULPS       128(AX)(R8*2), Z0, Z15
+	VMULPS       192(AX)(R8*2), Z0, Z16
+	VBROADCASTSS 12(DX), Z0
+	VMULPS       (AX)(R9*1), Z0, Z17
+	VMULPS       64(AX)(R9*1), Z0, Z18
+	VMULPS       128(AX)(R9*1), Z0, Z19
+	VMULPS       192(AX)(R9*1), Z0, Z20
+	MOVQ         BX, R11
+	MOVQ         CX, R12
+	MOVQ         DI, R13
+
+keys64:
+	VMOVUPS     (R11), Z0
+	VMOVUPS     64(R11), Z1
+	VMOVUPS     128(R11), Z2
+	VMOVUPS     192(R11), Z3
+	VMULPS.BCST (R12), Z0, Z4
+	VADDPS      Z4, Z5, Z5
+	VMULPS.BCST (R12), Z1, Z4
+	VADDPS      Z4, Z6, Z6
+	VMULPS.BCST (R12), Z2, Z4
+	VADDPS      Z4, Z7, Z7
+	VMULPS.BCST (R12), Z3, Z4
+	VADDPS      Z4, Z8, Z8
+	VMULPS.BCST 256(R12), Z0, Z4
+	VADDPS      Z4, Z9, Z9
+	VMULPS.BCST 256(R12), Z1, Z4
+	VADDPS      Z4, Z10, Z10
+	VMULPS.BCST 256(R12), Z2, Z4
+	VADDPS      Z4, Z11, Z11
+	VMULPS.BCST 256(R12), Z3, Z4
+	VADDPS      Z4, Z12, Z12
+	VMULPS.BCST 512(R12), Z0, Z4
+	VADDPS      Z4, Z13, Z13
+	VMULPS.BCST 512(R12), Z1, Z4
+	VADDPS      Z4, Z14, Z14
+	VMULPS.BCST 512(R12), Z2, Z4
+	VADDPS      Z4, Z15, Z15
+	VMULPS.BCST 512(R12), Z3, Z4
+	VADDPS      Z4, Z16, Z16
+	VMULPS.BCST 768(R12), Z0, Z4
+	VADDPS      Z4, Z17, Z17
+	VMULPS.BCST 768(R12), Z1, Z4
+	VADDPS      Z4, Z18, Z18
+	VMULPS.BCST 768(R12), Z2, Z4
+	VADDPS      Z4, Z19, Z19
+	VMULPS.BCST 768(R12), Z3, Z4
+	VADDPS      Z4, Z20, Z20
+	ADDQ        R10, R11
+	ADDQ        $0x04, R12
+	DECQ        R13
+	JNZ         keys64
+	VMOVUPS     Z5, (AX)
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z7, 128(AX)
+	VMOVUPS     Z8, 192(AX)
+	VMOVUPS     Z9, (AX)(R8*1)
+	VMOVUPS     Z10, 64(AX)(R8*1)
+	VMOVUPS     Z11, 128(AX)(R8*1)
+	VMOVUPS     Z12, 192(AX)(R8*1)
+	VMOVUPS     Z13, (AX)(R8*2)
+	VMOVUPS     Z14, 64(AX)(R8*2)
+	VMOVUPS     Z15, 128(AX)(R8*2)
+	VMOVUPS     Z16, 192(AX)(R8*2)
+	VMOVUPS     Z17, (AX)(R9*1)
+	VMOVUPS     Z18, 64(AX)(R9*1)
+	VMOVUPS     Z19, 128(AX)(R9*1)
+	VMOVUPS     Z20, 192(AX)(R9*1)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, BX
+	SUBQ        $0x40, SI
+	JMP         width64
+
+done64:
+width16:
+	CMPQ         SI, $0x10
+	JL           done16
+	VBROADCASTSS (DX), Z0
+	VMULPS       (AX), Z0, Z2
+	VBROADCASTSS 4(DX), Z0
+	VMULPS       (AX)(R8*1), Z0, Z3
+	VBROADCASTSS 8(DX), Z0
+	VMULPS       (AX)(R8*2), Z0, Z4
+	VBROADCASTSS 12(DX), Z0
+	VMULPS       (AX)(R9*1), Z0, Z5
+	MOVQ         BX, R11
+	MOVQ         CX, R12
+	MOVQ         DI, R13
+
+keys16:
+	VMOVUPS     (R11), Z0
+	VMULPS.BCST (R12), Z0, Z1
+	VADDPS      Z1, Z2, Z2
+	VMULPS.BCST 256(R12), Z0, Z1
+	VADDPS      Z1, Z3, Z3
+	VMULPS.BCST 512(R12), Z0, Z1
+	VADDPS      Z1, Z4, Z4
+	VMULPS.BCST 768(R12), Z0, Z1
+	VADDPS      Z1, Z5, Z5
+	ADDQ        R10, R11
+	ADDQ        $0x04, R12
+	DECQ        R13
+	JNZ         keys16
+	VMOVUPS     Z2, (AX)
+	VMOVUPS     Z3, (AX)(R8*1)
+	VMOVUPS     Z4, (AX)(R8*2)
+	VMOVUPS     Z5, (AX)(R9*1)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x10, SI
+	JMP         width16
+
+done16:
+	VZEROUPPER
+	RET
+
 // func scores3AVX512(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·scores3AVX512(SB), NOSPLIT, $0-32
@@ -882,16 +1115,15 @@ keys0:
 // func values3AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 // Requires: AVX, AVX512F
 TEXT ·values3AVX512(SB), NOSPLIT, $0-48
-	MOVQ o+0(FP), AX
-	MOVQ p+8(FP), CX
-	MOVQ rescale+16(FP), DX
-	MOVQ v+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ keys+40(FP), DI
-	MOVQ SI, R8
-	SHLQ $0x02, R8
-	MOVQ SI, R9
-	ADDQ R9, R9
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x02, SI, R9
 
 width64:
 	CMPQ         SI, $0x40
@@ -1003,6 +1235,200 @@ done16:
 	VZEROUPPER
 	RET
 
+// func scoresFull3AVX512(s *float32, q *float32, k *float32, dim int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·scoresFull3AVX512(SB), NOSPLIT, $0-32
+	MOVQ   s+0(FP), AX
+	MOVQ   q+8(FP), CX
+	MOVQ   k+16(FP), DX
+	MOVQ   dim+24(FP), BX
+	MOVQ   BX, SI
+	SHLQ   $0x02, SI
+	LEAQ   (DX), DX
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+	VXORPS Z10, Z10, Z10
+	VXORPS Z11, Z11, Z11
+	VXORPS Z12, Z12, Z12
+	VXORPS Z13, Z13, Z13
+	VXORPS Z14, Z14, Z14
+	VXORPS Z15, Z15, Z15
+	VXORPS Z16, Z16, Z16
+
+keys0:
+	VMOVUPS     (DX), Z0
+	VMOVUPS     64(DX), Z1
+	VMOVUPS     128(DX), Z2
+	VMOVUPS     192(DX), Z3
+	VMULPS.BCST (CX), Z0, Z4
+	VADDPS      Z4, Z5, Z5
+	VMULPS.BCST (CX), Z1, Z4
+	VADDPS      Z4, Z6, Z6
+	VMULPS.BCST (CX), Z2, Z4
+	VADDPS      Z4, Z7, Z7
+	VMULPS.BCST (CX), Z3, Z4
+	VADDPS      Z4, Z8, Z8
+	VMULPS.BCST (CX)(SI*1), Z0, Z4
+	VADDPS      Z4, Z9, Z9
+	VMULPS.BCST (CX)(SI*1), Z1, Z4
+	VADDPS      Z4, Z10, Z10
+	VMULPS.BCST (CX)(SI*1), Z2, Z4
+	VADDPS      Z4, Z11, Z11
+	VMULPS.BCST (CX)(SI*1), Z3, Z4
+	VADDPS      Z4, Z12, Z12
+	VMULPS.BCST (CX)(SI*2), Z0, Z4
+	VADDPS      Z4, Z13, Z13
+	VMULPS.BCST (CX)(SI*2), Z1, Z4
+	VADDPS      Z4, Z14, Z14
+	VMULPS.BCST (CX)(SI*2), Z2, Z4
+	VADDPS      Z4, Z15, Z15
+	VMULPS.BCST (CX)(SI*2), Z3, Z4
+	VADDPS      Z4, Z16, Z16
+	ADDQ        $0x04, CX
+	ADDQ        $0x00000100, DX
+	DECQ        BX
+	JNZ         keys0
+	VMOVUPS     Z5, (AX)
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z7, 128(AX)
+	VMOVUPS     Z8, 192(AX)
+	VMOVUPS     Z9, 256(AX)
+	VMOVUPS     Z10, 320(AX)
+	VMOVUPS     Z11, 384(AX)
+	VMOVUPS     Z12, 448(AX)
+	VMOVUPS     Z13, 512(AX)
+	VMOVUPS     Z14, 576(AX)
+	VMOVUPS     Z15, 640(AX)
+	VMOVUPS     Z16, 704(AX)
+	VZEROUPPER
+	RET
+
+// func valuesFull3AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+// Requires: AVX, AVX512F
+TEXT ·valuesFull3AVX512(SB), NOSPLIT, $0-48
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x04, SI, R9
+
+width64:
+	CMPQ         SI, $0x40
+	JL           done64
+	VBROADCASTSS (DX), Z0
+	VMULPS       (AX), Z0, Z5
+	VMULPS       64(AX), Z0, Z6
+	VMULPS       128(AX), Z0, Z7
+	VMULPS       192(AX), Z0, Z8
+	VBROADCASTSS 4(DX), Z0
+	VMULPS       (AX)(R8*1), Z0, Z9
+	VMULPS       64(AX)(R8*1), Z0, Z10
+	VMULPS       128(AX)(R8*1), Z0, Z11
+	VMULPS       192(AX)(R8*1), Z0, Z12
+	VBROADCASTSS 8(DX), Z0
+	VMULPS       (AX)(R8*2), Z0, Z13
+	VMULPS       64(AX)(R8*2), Z0, Z14
+	VMULPS       128(AX)(R8*2), Z0, Z15
+	VMULPS       192(AX)(R8*2), Z0, Z16
+	MOVQ         BX, R10
+	MOVQ         CX, R11
+	MOVQ         DI, R12
+
+keys64:
+	VMOVUPS     (R10), Z0
+	VMOVUPS     64(R10), Z1
+	VMOVUPS     128(R10), Z2
+	VMOVUPS     192(R10), Z3
+	VMULPS.BCST (R11), Z0, Z4
+	VADDPS      Z4, Z5, Z5
+	VMULPS.BCST (R11), Z1, Z4
+	VADDPS      Z4, Z6, Z6
+	VMULPS.BCST (R11), Z2, Z4
+	VADDPS      Z4, Z7, Z7
+	VMULPS.BCST (R11), Z3, Z4
+	VADDPS      Z4, Z8, Z8
+	VMULPS.BCST 256(R11), Z0, Z4
+	VADDPS      Z4, Z9, Z9
+	VMULPS.BCST 256(R11), Z1, Z4
+	VADDPS      Z4, Z10, Z10
+	VMULPS.BCST 256(R11), Z2, Z4
+	VADDPS      Z4, Z11, Z11
+	VMULPS.BCST 256(R11), Z3, Z4
+	VADDPS      Z4, Z12, Z12
+	VMULPS.BCST 512(R11), Z0, Z4
+	VADDPS      Z4, Z13, Z13
+	VMULPS.BCST 512(R11), Z1, Z4
+	VADDPS      Z4, Z14, Z14
+	VMULPS.BCST 512(R11), Z2, Z4
+	VADDPS      Z4, Z15, Z15
+	VMULPS.BCST 512(R11), Z3, Z4
+	VADDPS      Z4, Z16, Z16
+	ADDQ        R9, R10
+	ADDQ        $0x04, R11
+	DECQ        R12
+	JNZ         keys64
+	VMOVUPS     Z5, (AX)
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z7, 128(AX)
+	VMOVUPS     Z8, 192(AX)
+	VMOVUPS     Z9, (AX)(R8*1)
+	VMOVUPS     Z10, 64(AX)(R8*1)
+	VMOVUPS     Z11, 128(AX)(R8*1)
+	VMOVUPS     Z12, 192(AX)(R8*1)
+	VMOVUPS     Z13, (AX)(R8*2)
+	VMOVUPS     Z14, 64(AX)(R8*2)
+	VMOVUPS     Z15, 128(AX)(R8*2)
+	VMOVUPS     Z16, 192(AX)(R8*2)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, BX
+	SUBQ        $0x40, SI
+	JMP         width64
+
+done64:
+width16:
+	CMPQ         SI, $0x10
+	JL           done16
+	VBROADCASTSS (DX), Z0
+	VMULPS       (AX), Z0, Z2
+	VBROADCASTSS 4(DX), Z0
+	VMULPS       (AX)(R8*1), Z0, Z3
+	VBROADCASTSS 8(DX), Z0
+	VMULPS       (AX)(R8*2), Z0, Z4
+	MOVQ         BX, R10
+	MOVQ         CX, R11
+	MOVQ         DI, R12
+
+keys16:
+	VMOVUPS     (R10), Z0
+	VMULPS.BCST (R11), Z0, Z1
+	VADDPS      Z1, Z2, Z2
+	VMULPS.BCST 256(R11), Z0, Z1
+	VADDPS      Z1, Z3, Z3
+	VMULPS.BCST 512(R11), Z0, Z1
+	VADDPS      Z1, Z4, Z4
+	ADDQ        R9, R10
+	ADDQ        $0x04, R11
+	DECQ        R12
+	JNZ         keys16
+	VMOVUPS     Z2, (AX)
+	VMOVUPS     Z3, (AX)(R8*1)
+	VMOVUPS     Z4, (AX)(R8*2)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x10, SI
+	JMP         width16
+
+done16:
+	VZEROUPPER
+	RET
+
 // func scores2AVX512(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·scores2AVX512(SB), NOSPLIT, $0-32
@@ -1061,16 +1487,15 @@ keys0:
 // func values2AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 // Requires: AVX, AVX512F
 TEXT ·values2AVX512(SB), NOSPLIT, $0-48
-	MOVQ o+0(FP), AX
-	MOVQ p+8(FP), CX
-	MOVQ rescale+16(FP), DX
-	MOVQ v+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ keys+40(FP), DI
-	MOVQ SI, R8
-	SHLQ $0x02, R8
-	MOVQ SI, R9
-	ADDQ R9, R9
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x02, SI, R9
 
 width64:
 	CMPQ         SI, $0x40
@@ -1160,6 +1585,162 @@ done16:
 	VZEROUPPER
 	RET
 
+// func scoresFull2AVX512(s *float32, q *float32, k *float32, dim int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·scoresFull2AVX512(SB), NOSPLIT, $0-32
+	MOVQ   s+0(FP), AX
+	MOVQ   q+8(FP), CX
+	MOVQ   k+16(FP), DX
+	MOVQ   dim+24(FP), BX
+	MOVQ   BX, SI
+	SHLQ   $0x02, SI
+	LEAQ   (DX), DX
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+	VXORPS Z10, Z10, Z10
+	VXORPS Z11, Z11, Z11
+	VXORPS Z12, Z12, Z12
+
+keys0:
+	VMOVUPS     (DX), Z0
+	VMOVUPS     64(DX), Z1
+	VMOVUPS     128(DX), Z2
+	VMOVUPS     192(DX), Z3
+	VMULPS.BCST (CX), Z0, Z4
+	VADDPS      Z4, Z5, Z5
+	VMULPS.BCST (CX), Z1, Z4
+	VADDPS      Z4, Z6, Z6
+	VMULPS.BCST (CX), Z2, Z4
+	VADDPS      Z4, Z7, Z7
+	VMULPS.BCST (CX), Z3, Z4
+	VADDPS      Z4, Z8, Z8
+	VMULPS.BCST (CX)(SI*1), Z0, Z4
+	VADDPS      Z4, Z9, Z9
+	VMULPS.BCST (CX)(SI*1), Z1, Z4
+	VADDPS      Z4, Z10, Z10
+	VMULPS.BCST (CX)(SI*1), Z2, Z4
+	VADDPS      Z4, Z11, Z11
+	VMULPS.BCST (CX)(SI*1), Z3, Z4
+	VADDPS      Z4, Z12, Z12
+	ADDQ        $0x04, CX
+	ADDQ        $0x00000100, DX
+	DECQ        BX
+	JNZ         keys0
+	VMOVUPS     Z5, (AX)
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z7, 128(AX)
+	VMOVUPS     Z8, 192(AX)
+	VMOVUPS     Z9, 256(AX)
+	VMOVUPS     Z10, 320(AX)
+	VMOVUPS     Z11, 384(AX)
+	VMOVUPS     Z12, 448(AX)
+	VZEROUPPER
+	RET
+
+// func valuesFull2AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+// Requires: AVX, AVX512F
+TEXT ·valuesFull2AVX512(SB), NOSPLIT, $0-48
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x04, SI, R9
+
+width64:
+	CMPQ         SI, $0x40
+	JL           done64
+	VBROADCASTSS (DX), Z0
+	VMULPS       (AX), Z0, Z5
+	VMULPS       64(AX), Z0, Z6
+	VMULPS       128(AX), Z0, Z7
+	VMULPS       192(AX), Z0, Z8
+	VBROADCASTSS 4(DX), Z0
+	VMULPS       (AX)(R8*1), Z0, Z9
+	VMULPS       64(AX)(R8*1), Z0, Z10
+	VMULPS       128(AX)(R8*1), Z0, Z11
+	VMULPS       192(AX)(R8*1), Z0, Z12
+	MOVQ         BX, R10
+	MOVQ         CX, R11
+	MOVQ         DI, R12
+
+keys64:
+	VMOVUPS     (R10), Z0
+	VMOVUPS     64(R10), Z1
+	VMOVUPS     128(R10), Z2
+	VMOVUPS     192(R10), Z3
+	VMULPS.BCST (R11), Z0, Z4
+	VADDPS      Z4, Z5, Z5
+	VMULPS.BCST (R11), Z1, Z4
+	VADDPS      Z4, Z6, Z6
+	VMULPS.BCST (R11), Z2, Z4
+	VADDPS      Z4, Z7, Z7
+	VMULPS.BCST (R11), Z3, Z4
+	VADDPS      Z4, Z8, Z8
+	VMULPS.BCST 256(R11), Z0, Z4
+	VADDPS      Z4, Z9, Z9
+	VMULPS.BCST 256(R11), Z1, Z4
+	VADDPS      Z4, Z10, Z10
+	VMULPS.BCST 256(R11), Z2, Z4
+	VADDPS      Z4, Z11, Z11
+	VMULPS.BCST 256(R11), Z3, Z4
+	VADDPS      Z4, Z12, Z12
+	ADDQ        R9, R10
+	ADDQ        $0x04, R11
+	DECQ        R12
+	JNZ         keys64
+	VMOVUPS     Z5, (AX)
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z7, 128(AX)
+	VMOVUPS     Z8, 192(AX)
+	VMOVUPS     Z9, (AX)(R8*1)
+	VMOVUPS     Z10, 64(AX)(R8*1)
+	VMOVUPS     Z11, 128(AX)(R8*1)
+	VMOVUPS     Z12, 192(AX)(R8*1)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, BX
+	SUBQ        $0x40, SI
+	JMP         width64
+
+done64:
+width16:
+	CMPQ         SI, $0x10
+	JL           done16
+	VBROADCASTSS (DX), Z0
+	VMULPS       (AX), Z0, Z2
+	VBROADCASTSS 4(DX), Z0
+	VMULPS       (AX)(R8*1), Z0, Z3
+	MOVQ         BX, R10
+	MOVQ         CX, R11
+	MOVQ         DI, R12
+
+keys16:
+	VMOVUPS     (R10), Z0
+	VMULPS.BCST (R11), Z0, Z1
+	VADDPS      Z1, Z2, Z2
+	VMULPS.BCST 256(R11), Z0, Z1
+	VADDPS      Z1, Z3, Z3
+	ADDQ        R9, R10
+	ADDQ        $0x04, R11
+	DECQ        R12
+	JNZ         keys16
+	VMOVUPS     Z2, (AX)
+	VMOVUPS     Z3, (AX)(R8*1)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x10, SI
+	JMP         width16
+
+done16:
+	VZEROUPPER
+	RET
+
 // func scores1AVX512(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·scores1AVX512(SB), NOSPLIT, $0-32
@@ -1202,16 +1783,15 @@ keys0:
 // func values1AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 // Requires: AVX, AVX512F
 TEXT ·values1AVX512(SB), NOSPLIT, $0-48
-	MOVQ o+0(FP), AX
-	MOVQ p+8(FP), CX
-	MOVQ rescale+16(FP), DX
-	MOVQ v+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ keys+40(FP), DI
-	MOVQ SI, R8
-	SHLQ $0x02, R8
-	MOVQ SI, R8
-	ADDQ R8, R8
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x02, SI, R8
 
 width64:
 	CMPQ         SI, $0x40
@@ -1272,6 +1852,124 @@ keys16:
 	VMOVUPS     Z1, (AX)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000020, BX
+	SUBQ        $0x10, SI
+	JMP         width16
+
+done16:
+	VZEROUPPER
+	RET
+
+// func scoresFull1AVX512(s *float32, q *float32, k *float32, dim int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·scoresFull1AVX512(SB), NOSPLIT, $0-32
+	MOVQ   s+0(FP), AX
+	MOVQ   q+8(FP), CX
+	MOVQ   k+16(FP), DX
+	MOVQ   dim+24(FP), BX
+	MOVQ   BX, SI
+	SHLQ   $0x02, SI
+	LEAQ   (DX), DX
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+
+keys0:
+	VMOVUPS     (DX), Z0
+	VMOVUPS     64(DX), Z1
+	VMOVUPS     128(DX), Z2
+	VMOVUPS     192(DX), Z3
+	VMULPS.BCST (CX), Z0, Z0
+	VADDPS      Z0, Z4, Z4
+	VMULPS.BCST (CX), Z1, Z0
+	VADDPS      Z0, Z5, Z5
+	VMULPS.BCST (CX), Z2, Z0
+	VADDPS      Z0, Z6, Z6
+	VMULPS.BCST (CX), Z3, Z0
+	VADDPS      Z0, Z7, Z7
+	ADDQ        $0x04, CX
+	ADDQ        $0x00000100, DX
+	DECQ        BX
+	JNZ         keys0
+	VMOVUPS     Z4, (AX)
+	VMOVUPS     Z5, 64(AX)
+	VMOVUPS     Z6, 128(AX)
+	VMOVUPS     Z7, 192(AX)
+	VZEROUPPER
+	RET
+
+// func valuesFull1AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+// Requires: AVX, AVX512F
+TEXT ·valuesFull1AVX512(SB), NOSPLIT, $0-48
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x04, SI, R8
+
+width64:
+	CMPQ         SI, $0x40
+	JL           done64
+	VBROADCASTSS (DX), Z0
+	VMULPS       (AX), Z0, Z4
+	VMULPS       64(AX), Z0, Z5
+	VMULPS       128(AX), Z0, Z6
+	VMULPS       192(AX), Z0, Z7
+	MOVQ         BX, R9
+	MOVQ         CX, R10
+	MOVQ         DI, R11
+
+keys64:
+	VMOVUPS     (R9), Z0
+	VMOVUPS     64(R9), Z1
+	VMOVUPS     128(R9), Z2
+	VMOVUPS     192(R9), Z3
+	VMULPS.BCST (R10), Z0, Z0
+	VADDPS      Z0, Z4, Z4
+	VMULPS.BCST (R10), Z1, Z0
+	VADDPS      Z0, Z5, Z5
+	VMULPS.BCST (R10), Z2, Z0
+	VADDPS      Z0, Z6, Z6
+	VMULPS.BCST (R10), Z3, Z0
+	VADDPS      Z0, Z7, Z7
+	ADDQ        R8, R9
+	ADDQ        $0x04, R10
+	DECQ        R11
+	JNZ         keys64
+	VMOVUPS     Z4, (AX)
+	VMOVUPS     Z5, 64(AX)
+	VMOVUPS     Z6, 128(AX)
+	VMOVUPS     Z7, 192(AX)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, BX
+	SUBQ        $0x40, SI
+	JMP         width64
+
+done64:
+width16:
+	CMPQ         SI, $0x10
+	JL           done16
+	VBROADCASTSS (DX), Z0
+	VMULPS       (AX), Z0, Z1
+	MOVQ         BX, R9
+	MOVQ         CX, R10
+	MOVQ         DI, R11
+
+keys16:
+	VMOVUPS     (R9), Z0
+	VMULPS.BCST (R10), Z0, Z0
+	VADDPS      Z0, Z1, Z1
+	ADDQ        R8, R9
+	ADDQ        $0x04, R10
+	DECQ        R11
+	JNZ         keys16
+	VMOVUPS     Z1, (AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, BX
 	SUBQ        $0x10, SI
 	JMP         width16
 
@@ -2163,16 +2861,15 @@ keys32:
 // func values2AVX2(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 // Requires: AVX, F16C
 TEXT ·values2AVX2(SB), NOSPLIT, $0-48
-	MOVQ o+0(FP), AX
-	MOVQ p+8(FP), CX
-	MOVQ rescale+16(FP), DX
-	MOVQ v+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ keys+40(FP), DI
-	MOVQ SI, R8
-	SHLQ $0x02, R8
-	MOVQ SI, R9
-	ADDQ R9, R9
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x02, SI, R9
 
 width32:
 	CMPQ         SI, $0x20
@@ -2275,6 +2972,224 @@ done16:
 	VZEROUPPER
 	RET
 
+// func scoresFull2AVX2(s *float32, q *float32, k *float32, dim int)
+// Requires: AVX
+TEXT ·scoresFull2AVX2(SB), NOSPLIT, $0-32
+	MOVQ   s+0(FP), AX
+	MOVQ   q+8(FP), CX
+	MOVQ   k+16(FP), DX
+	MOVQ   dim+24(FP), BX
+	MOVQ   BX, SI
+	SHLQ   $0x02, SI
+	MOVQ   CX, DI
+	LEAQ   (DX), R8
+	MOVQ   BX, R9
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+
+keys0:
+	VMOVUPS      (R8), Y0
+	VMOVUPS      32(R8), Y1
+	VMOVUPS      64(R8), Y2
+	VMOVUPS      96(R8), Y3
+	VBROADCASTSS (DI), Y13
+	VMULPS       Y0, Y13, Y4
+	VADDPS       Y4, Y5, Y5
+	VMULPS       Y1, Y13, Y4
+	VADDPS       Y4, Y6, Y6
+	VMULPS       Y2, Y13, Y4
+	VADDPS       Y4, Y7, Y7
+	VMULPS       Y3, Y13, Y4
+	VADDPS       Y4, Y8, Y8
+	VBROADCASTSS (DI)(SI*1), Y13
+	VMULPS       Y0, Y13, Y4
+	VADDPS       Y4, Y9, Y9
+	VMULPS       Y1, Y13, Y4
+	VADDPS       Y4, Y10, Y10
+	VMULPS       Y2, Y13, Y4
+	VADDPS       Y4, Y11, Y11
+	VMULPS       Y3, Y13, Y4
+	VADDPS       Y4, Y12, Y12
+	ADDQ         $0x04, DI
+	ADDQ         $0x00000100, R8
+	DECQ         R9
+	JNZ          keys0
+	VMOVUPS      Y5, (AX)
+	VMOVUPS      Y6, 32(AX)
+	VMOVUPS      Y7, 64(AX)
+	VMOVUPS      Y8, 96(AX)
+	VMOVUPS      Y9, 256(AX)
+	VMOVUPS      Y10, 288(AX)
+	VMOVUPS      Y11, 320(AX)
+	VMOVUPS      Y12, 352(AX)
+	LEAQ         128(DX), DX
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VXORPS       Y12, Y12, Y12
+
+keys32:
+	VMOVUPS      (DX), Y0
+	VMOVUPS      32(DX), Y1
+	VMOVUPS      64(DX), Y2
+	VMOVUPS      96(DX), Y3
+	VBROADCASTSS (CX), Y13
+	VMULPS       Y0, Y13, Y4
+	VADDPS       Y4, Y5, Y5
+	VMULPS       Y1, Y13, Y4
+	VADDPS       Y4, Y6, Y6
+	VMULPS       Y2, Y13, Y4
+	VADDPS       Y4, Y7, Y7
+	VMULPS       Y3, Y13, Y4
+	VADDPS       Y4, Y8, Y8
+	VBROADCASTSS (CX)(SI*1), Y13
+	VMULPS       Y0, Y13, Y4
+	VADDPS       Y4, Y9, Y9
+	VMULPS       Y1, Y13, Y4
+	VADDPS       Y4, Y10, Y10
+	VMULPS       Y2, Y13, Y4
+	VADDPS       Y4, Y11, Y11
+	VMULPS       Y3, Y13, Y4
+	VADDPS       Y4, Y12, Y12
+	ADDQ         $0x04, CX
+	ADDQ         $0x00000100, DX
+	DECQ         BX
+	JNZ          keys32
+	VMOVUPS      Y5, 128(AX)
+	VMOVUPS      Y6, 160(AX)
+	VMOVUPS      Y7, 192(AX)
+	VMOVUPS      Y8, 224(AX)
+	VMOVUPS      Y9, 384(AX)
+	VMOVUPS      Y10, 416(AX)
+	VMOVUPS      Y11, 448(AX)
+	VMOVUPS      Y12, 480(AX)
+	VZEROUPPER
+	RET
+
+// func valuesFull2AVX2(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+// Requires: AVX
+TEXT ·valuesFull2AVX2(SB), NOSPLIT, $0-48
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x04, SI, R9
+
+width32:
+	CMPQ         SI, $0x20
+	JL           done32
+	VBROADCASTSS (DX), Y0
+	VMULPS       (AX), Y0, Y5
+	VMULPS       32(AX), Y0, Y6
+	VMULPS       64(AX), Y0, Y7
+	VMULPS       96(AX), Y0, Y8
+	VBROADCASTSS 4(DX), Y0
+	VMULPS       (AX)(R8*1), Y0, Y9
+	VMULPS       32(AX)(R8*1), Y0, Y10
+	VMULPS       64(AX)(R8*1), Y0, Y11
+	VMULPS       96(AX)(R8*1), Y0, Y12
+	MOVQ         BX, R10
+	MOVQ         CX, R11
+	MOVQ         DI, R12
+
+keys32:
+	VMOVUPS      (R10), Y0
+	VMOVUPS      32(R10), Y1
+	VMOVUPS      64(R10), Y2
+	VMOVUPS      96(R10), Y3
+	VBROADCASTSS (R11), Y13
+	VMULPS       Y0, Y13, Y4
+	VADDPS       Y4, Y5, Y5
+	VMULPS       Y1, Y13, Y4
+	VADDPS       Y4, Y6, Y6
+	VMULPS       Y2, Y13, Y4
+	VADDPS       Y4, Y7, Y7
+	VMULPS       Y3, Y13, Y4
+	VADDPS       Y4, Y8, Y8
+	VBROADCASTSS 256(R11), Y13
+	VMULPS       Y0, Y13, Y4
+	VADDPS       Y4, Y9, Y9
+	VMULPS       Y1, Y13, Y4
+	VADDPS       Y4, Y10, Y10
+	VMULPS       Y2, Y13, Y4
+	VADDPS       Y4, Y11, Y11
+	VMULPS       Y3, Y13, Y4
+	VADDPS       Y4, Y12, Y12
+	ADDQ         R9, R10
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JNZ          keys32
+	VMOVUPS      Y5, (AX)
+	VMOVUPS      Y6, 32(AX)
+	VMOVUPS      Y7, 64(AX)
+	VMOVUPS      Y8, 96(AX)
+	VMOVUPS      Y9, (AX)(R8*1)
+	VMOVUPS      Y10, 32(AX)(R8*1)
+	VMOVUPS      Y11, 64(AX)(R8*1)
+	VMOVUPS      Y12, 96(AX)(R8*1)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x20, SI
+	JMP          width32
+
+done32:
+width16:
+	CMPQ         SI, $0x10
+	JL           done16
+	VBROADCASTSS (DX), Y0
+	VMULPS       (AX), Y0, Y3
+	VMULPS       32(AX), Y0, Y4
+	VBROADCASTSS 4(DX), Y0
+	VMULPS       (AX)(R8*1), Y0, Y5
+	VMULPS       32(AX)(R8*1), Y0, Y6
+	MOVQ         BX, R10
+	MOVQ         CX, R11
+	MOVQ         DI, R12
+
+keys16:
+	VMOVUPS      (R10), Y0
+	VMOVUPS      32(R10), Y1
+	VBROADCASTSS (R11), Y7
+	VMULPS       Y0, Y7, Y2
+	VADDPS       Y2, Y3, Y3
+	VMULPS       Y1, Y7, Y2
+	VADDPS       Y2, Y4, Y4
+	VBROADCASTSS 256(R11), Y7
+	VMULPS       Y0, Y7, Y2
+	VADDPS       Y2, Y5, Y5
+	VMULPS       Y1, Y7, Y2
+	VADDPS       Y2, Y6, Y6
+	ADDQ         R9, R10
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JNZ          keys16
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y4, 32(AX)
+	VMOVUPS      Y5, (AX)(R8*1)
+	VMOVUPS      Y6, 32(AX)(R8*1)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x10, SI
+	JMP          width16
+
+done16:
+	VZEROUPPER
+	RET
+
 // func scores1AVX2(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, F16C
 TEXT ·scores1AVX2(SB), NOSPLIT, $0-32
@@ -2284,131 +3199,120 @@ TEXT ·scores1AVX2(SB), NOSPLIT, $0-32
 	MOVQ   dim+24(FP), BX
 	MOVQ   BX, SI
 	SHLQ   $0x02, SI
-	LEAQ   (DX), DX
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	VXORPS Y12, Y12, Y12
-	VXORPS Y13, Y13, Y13
-	VXORPS Y14, Y14, Y14
-	VXORPS Y15, Y15, Y15
+	MOVQ   CX, SI
+	LEAQ   (DX), DI
+	MOVQ   BX, R8
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
 
 keys0:
+	VCVTPH2PS    (DI), Y0
+	VCVTPH2PS    16(DI), Y1
+	VCVTPH2PS    32(DI), Y2
+	VCVTPH2PS    48(DI), Y3
+	VBROADCASTSS (SI), Y8
+	VMULPS       Y0, Y8, Y0
+	VADDPS       Y0, Y4, Y4
+	VMULPS       Y1, Y8, Y0
+	VADDPS       Y0, Y5, Y5
+	VMULPS       Y2, Y8, Y0
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y3, Y8, Y0
+	VADDPS       Y0, Y7, Y7
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000080, DI
+	DECQ         R8
+	JNZ          keys0
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y5, 32(AX)
+	VMOVUPS      Y6, 64(AX)
+	VMOVUPS      Y7, 96(AX)
+	LEAQ         64(DX), DX
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+
+keys32:
 	VCVTPH2PS    (DX), Y0
 	VCVTPH2PS    16(DX), Y1
 	VCVTPH2PS    32(DX), Y2
 	VCVTPH2PS    48(DX), Y3
-	VCVTPH2PS    64(DX), Y4
-	VCVTPH2PS    80(DX), Y5
-	VCVTPH2PS    96(DX), Y6
-	VCVTPH2PS    112(DX), Y7
-	VBROADCASTSS (CX), Y16
-	VMULPS       Y0, Y16, Y0
-	VADDPS       Y0, Y8, Y8
-	VMULPS       Y1, Y16, Y0
-	VADDPS       Y0, Y9, Y9
-	VMULPS       Y2, Y16, Y0
-	VADDPS       Y0, Y10, Y10
-	VMULPS       Y3, Y16, Y0
-	VADDPS       Y0, Y11, Y11
-	VMULPS       Y4, Y16, Y0
-	VADDPS       Y0, Y12, Y12
-	VMULPS       Y5, Y16, Y0
-	VADDPS       Y0, Y13, Y13
-	VMULPS       Y6, Y16, Y0
-	VADDPS       Y0, Y14, Y14
-	VMULPS       Y7, Y16, Y0
-	VADDPS       Y0, Y15, Y15
+	VBROADCASTSS (CX), Y8
+	VMULPS       Y0, Y8, Y0
+	VADDPS       Y0, Y4, Y4
+	VMULPS       Y1, Y8, Y0
+	VADDPS       Y0, Y5, Y5
+	VMULPS       Y2, Y8, Y0
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y3, Y8, Y0
+	VADDPS       Y0, Y7, Y7
 	ADDQ         $0x04, CX
 	ADDQ         $0x00000080, DX
 	DECQ         BX
-	JNZ          keys0
-	VMOVUPS      Y8, (AX)
-	VMOVUPS      Y9, 32(AX)
-	VMOVUPS      Y10, 64(AX)
-	VMOVUPS      Y11, 96(AX)
-	VMOVUPS      Y12, 128(AX)
-	VMOVUPS      Y13, 160(AX)
-	VMOVUPS      Y14, 192(AX)
-	VMOVUPS      Y15, 224(AX)
+	JNZ          keys32
+	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y5, 160(AX)
+	VMOVUPS      Y6, 192(AX)
+	VMOVUPS      Y7, 224(AX)
 	VZEROUPPER
 	RET
 
 // func values1AVX2(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
 // Requires: AVX, F16C
 TEXT ·values1AVX2(SB), NOSPLIT, $0-48
-	MOVQ o+0(FP), AX
-	MOVQ p+8(FP), CX
-	MOVQ rescale+16(FP), DX
-	MOVQ v+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ keys+40(FP), DI
-	MOVQ SI, R8
-	SHLQ $0x02, R8
-	MOVQ SI, R8
-	ADDQ R8, R8
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x02, SI, R8
 
-width64:
-	CMPQ         SI, $0x40
-	JL           done64
+width32:
+	CMPQ         SI, $0x20
+	JL           done32
 	VBROADCASTSS (DX), Y0
-	VMULPS       (AX), Y0, Y8
-	VMULPS       32(AX), Y0, Y9
-	VMULPS       64(AX), Y0, Y10
-	VMULPS       96(AX), Y0, Y11
-	VMULPS       128(AX), Y0, Y12
-	VMULPS       160(AX), Y0, Y13
-	VMULPS       192(AX), Y0, Y14
-	VMULPS       224(AX), Y0, Y15
+	VMULPS       (AX), Y0, Y4
+	VMULPS       32(AX), Y0, Y5
+	VMULPS       64(AX), Y0, Y6
+	VMULPS       96(AX), Y0, Y7
 	MOVQ         BX, R9
 	MOVQ         CX, R10
 	MOVQ         DI, R11
 
-keys64:
+keys32:
 	VCVTPH2PS    (R9), Y0
 	VCVTPH2PS    16(R9), Y1
 	VCVTPH2PS    32(R9), Y2
 	VCVTPH2PS    48(R9), Y3
-	VCVTPH2PS    64(R9), Y4
-	VCVTPH2PS    80(R9), Y5
-	VCVTPH2PS    96(R9), Y6
-	VCVTPH2PS    112(R9), Y7
-	VBROADCASTSS (R10), Y16
-	VMULPS       Y0, Y16, Y0
-	VADDPS       Y0, Y8, Y8
-	VMULPS       Y1, Y16, Y0
-	VADDPS       Y0, Y9, Y9
-	VMULPS       Y2, Y16, Y0
-	VADDPS       Y0, Y10, Y10
-	VMULPS       Y3, Y16, Y0
-	VADDPS       Y0, Y11, Y11
-	VMULPS       Y4, Y16, Y0
-	VADDPS       Y0, Y12, Y12
-	VMULPS       Y5, Y16, Y0
-	VADDPS       Y0, Y13, Y13
-	VMULPS       Y6, Y16, Y0
-	VADDPS       Y0, Y14, Y14
-	VMULPS       Y7, Y16, Y0
-	VADDPS       Y0, Y15, Y15
+	VBROADCASTSS (R10), Y8
+	VMULPS       Y0, Y8, Y0
+	VADDPS       Y0, Y4, Y4
+	VMULPS       Y1, Y8, Y0
+	VADDPS       Y0, Y5, Y5
+	VMULPS       Y2, Y8, Y0
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y3, Y8, Y0
+	VADDPS       Y0, Y7, Y7
 	ADDQ         R8, R9
 	ADDQ         $0x04, R10
 	DECQ         R11
-	JNZ          keys64
-	VMOVUPS      Y8, (AX)
-	VMOVUPS      Y9, 32(AX)
-	VMOVUPS      Y10, 64(AX)
-	VMOVUPS      Y11, 96(AX)
-	VMOVUPS      Y12, 128(AX)
-	VMOVUPS      Y13, 160(AX)
-	VMOVUPS      Y14, 192(AX)
-	VMOVUPS      Y15, 224(AX)
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000080, BX
-	SUBQ         $0x40, SI
-	JMP          width64
+	JNZ          keys32
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y5, 32(AX)
+	VMOVUPS      Y6, 64(AX)
+	VMOVUPS      Y7, 96(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x20, SI
+	JMP          width32
 
-done64:
+done32:
 width16:
 	CMPQ         SI, $0x10
 	JL           done16
@@ -2435,6 +3339,162 @@ keys16:
 	VMOVUPS      Y3, 32(AX)
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000020, BX
+	SUBQ         $0x10, SI
+	JMP          width16
+
+done16:
+	VZEROUPPER
+	RET
+
+// func scoresFull1AVX2(s *float32, q *float32, k *float32, dim int)
+// Requires: AVX
+TEXT ·scoresFull1AVX2(SB), NOSPLIT, $0-32
+	MOVQ   s+0(FP), AX
+	MOVQ   q+8(FP), CX
+	MOVQ   k+16(FP), DX
+	MOVQ   dim+24(FP), BX
+	MOVQ   BX, SI
+	SHLQ   $0x02, SI
+	MOVQ   CX, SI
+	LEAQ   (DX), DI
+	MOVQ   BX, R8
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+keys0:
+	VMOVUPS      (DI), Y0
+	VMOVUPS      32(DI), Y1
+	VMOVUPS      64(DI), Y2
+	VMOVUPS      96(DI), Y3
+	VBROADCASTSS (SI), Y8
+	VMULPS       Y0, Y8, Y0
+	VADDPS       Y0, Y4, Y4
+	VMULPS       Y1, Y8, Y0
+	VADDPS       Y0, Y5, Y5
+	VMULPS       Y2, Y8, Y0
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y3, Y8, Y0
+	VADDPS       Y0, Y7, Y7
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000100, DI
+	DECQ         R8
+	JNZ          keys0
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y5, 32(AX)
+	VMOVUPS      Y6, 64(AX)
+	VMOVUPS      Y7, 96(AX)
+	LEAQ         128(DX), DX
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+
+keys32:
+	VMOVUPS      (DX), Y0
+	VMOVUPS      32(DX), Y1
+	VMOVUPS      64(DX), Y2
+	VMOVUPS      96(DX), Y3
+	VBROADCASTSS (CX), Y8
+	VMULPS       Y0, Y8, Y0
+	VADDPS       Y0, Y4, Y4
+	VMULPS       Y1, Y8, Y0
+	VADDPS       Y0, Y5, Y5
+	VMULPS       Y2, Y8, Y0
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y3, Y8, Y0
+	VADDPS       Y0, Y7, Y7
+	ADDQ         $0x04, CX
+	ADDQ         $0x00000100, DX
+	DECQ         BX
+	JNZ          keys32
+	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y5, 160(AX)
+	VMOVUPS      Y6, 192(AX)
+	VMOVUPS      Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+// func valuesFull1AVX2(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+// Requires: AVX
+TEXT ·valuesFull1AVX2(SB), NOSPLIT, $0-48
+	MOVQ   o+0(FP), AX
+	MOVQ   p+8(FP), CX
+	MOVQ   rescale+16(FP), DX
+	MOVQ   v+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   keys+40(FP), DI
+	MOVQ   SI, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x04, SI, R8
+
+width32:
+	CMPQ         SI, $0x20
+	JL           done32
+	VBROADCASTSS (DX), Y0
+	VMULPS       (AX), Y0, Y4
+	VMULPS       32(AX), Y0, Y5
+	VMULPS       64(AX), Y0, Y6
+	VMULPS       96(AX), Y0, Y7
+	MOVQ         BX, R9
+	MOVQ         CX, R10
+	MOVQ         DI, R11
+
+keys32:
+	VMOVUPS      (R9), Y0
+	VMOVUPS      32(R9), Y1
+	VMOVUPS      64(R9), Y2
+	VMOVUPS      96(R9), Y3
+	VBROADCASTSS (R10), Y8
+	VMULPS       Y0, Y8, Y0
+	VADDPS       Y0, Y4, Y4
+	VMULPS       Y1, Y8, Y0
+	VADDPS       Y0, Y5, Y5
+	VMULPS       Y2, Y8, Y0
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y3, Y8, Y0
+	VADDPS       Y0, Y7, Y7
+	ADDQ         R8, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          keys32
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y5, 32(AX)
+	VMOVUPS      Y6, 64(AX)
+	VMOVUPS      Y7, 96(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x20, SI
+	JMP          width32
+
+done32:
+width16:
+	CMPQ         SI, $0x10
+	JL           done16
+	VBROADCASTSS (DX), Y0
+	VMULPS       (AX), Y0, Y2
+	VMULPS       32(AX), Y0, Y3
+	MOVQ         BX, R9
+	MOVQ         CX, R10
+	MOVQ         DI, R11
+
+keys16:
+	VMOVUPS      (R9), Y0
+	VMOVUPS      32(R9), Y1
+	VBROADCASTSS (R10), Y4
+	VMULPS       Y0, Y4, Y0
+	VADDPS       Y0, Y2, Y2
+	VMULPS       Y1, Y4, Y0
+	VADDPS       Y0, Y3, Y3
+	ADDQ         R8, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          keys16
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, BX
 	SUBQ         $0x10, SI
 	JMP          width16
 
@@ -2514,6 +3574,25 @@ loop:
 	VCVTPS2PH $0x00, Y0, 16(AX)
 	ADDQ      $0x20, AX
 	ADDQ      $0x40, CX
+	SUBQ      $0x10, DX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
+// func widenF16C(dst *float32, src *uint16, n int)
+// Requires: AVX, F16C
+TEXT ·widenF16C(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+loop:
+	VCVTPH2PS (CX), Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPH2PS 16(CX), Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
 	SUBQ      $0x10, DX
 	JNZ       loop
 	VZEROUPPER

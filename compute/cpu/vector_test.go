@@ -210,11 +210,22 @@ func TestAttentionKernelsEqualPlainGo(t *testing.T) {
 		for heads := 1; heads <= 9; heads++ {
 			q, page := draw(heads*dim), make([]half, dim*compute.Page)
 			halveGo(page, draw(len(page)))
+			wide := make([]full, len(page)+1)
+			k.widen(wide[:len(page)], page)
+			for i, h := range page {
+				if !equal(float32(wide[i]), h.float()) || wide[len(page)] != 0 {
+					t.Fatalf("widen[%d] of %#x: %v, plain Go gives %v", i, h, wide[i], h.float())
+				}
+			}
 			got, want := make([][compute.Page]float32, heads+1), make([][compute.Page]float32, heads+1)
 			k.scores(got[:heads], q, page)
 			scoresGo(want[:heads], q, page)
 			for h := range want {
 				wantEqual(t, fmt.Sprintf("%d heads: scores of head %d", heads, h), got[h][:], want[h][:])
+			}
+			k.scoresFull(got[:heads], q, wide)
+			for h := range want {
+				wantEqual(t, fmt.Sprintf("%d heads: scores of head %d by float32 keys", heads, h), got[h][:], want[h][:])
 			}
 			p, rescale := make([][compute.Page]float32, heads), draw(heads)
 			for h := range p {
@@ -224,10 +235,12 @@ func TestAttentionKernelsEqualPlainGo(t *testing.T) {
 			for _, span := range [][2]int{{0, compute.Page}, {from, from + 1}, {from, compute.Page}, {0, from + 1}} {
 				o := outputs(heads * dim)
 				copy(o, draw(heads*dim))
-				wantO := append([]float32(nil), o...)
+				wantO, wideO := append([]float32(nil), o...), append([]float32(nil), o...)
+				k.valuesFull(wideO[:heads*dim], p, rescale, wide, span[0], span[1])
 				k.values(o[:heads*dim], p, rescale, page, span[0], span[1])
 				valuesGo(wantO[:heads*dim], p, rescale, page, span[0], span[1])
 				wantEqual(t, fmt.Sprintf("%d heads, keys %v: outputs", heads, span), o, wantO)
+				wantEqual(t, fmt.Sprintf("%d heads, keys %v: outputs of float32 values", heads, span), wideO, wantO)
 			}
 		}
 	})

@@ -66,26 +66,60 @@ func softmaxer(assembly func(scores, peak, sums *float32) float32) func(s *[comp
 // scorer has a kernel for one query vector, for two, and so on.
 func scorer(assembly ...func(s, q *float32, k *uint16, dim int)) func(s [][compute.Page]float32, q []float32, k []half) {
 	return func(s [][compute.Page]float32, q []float32, k []half) {
-		dim := len(q) / len(s)
-		k = k[:dim*compute.Page]
-		for h := 0; h < len(s); {
-			n := min(len(assembly), len(s)-h)
-			assembly[n-1](&s[h][0], &q[h*dim], (*uint16)(&k[0]), dim)
-			h += n
-		}
+		k = k[:len(q)/len(s)*compute.Page]
+		score(s, q, (*uint16)(&k[0]), assembly)
 	}
 }
 
+func scorerFull(assembly ...func(s, q, k *float32, dim int)) func(s [][compute.Page]float32, q []float32, k []full) {
+	return func(s [][compute.Page]float32, q []float32, k []full) {
+		k = k[:len(q)/len(s)*compute.Page]
+		score(s, q, (*float32)(&k[0]), assembly)
+	}
+}
+
+func score[T any](s [][compute.Page]float32, q []float32, k *T, assembly []func(s, q *float32, k *T, dim int)) {
+	dim := len(q) / len(s)
+	for h := 0; h < len(s); {
+		n := min(len(assembly), len(s)-h)
+		assembly[n-1](&s[h][0], &q[h*dim], k, dim)
+		h += n
+	}
+}
+
+// valuer has a kernel for one query vector, for two, and so on.
 func valuer(assembly ...func(o, p, rescale *float32, v *uint16, dim, keys int)) func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int) {
 	return func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int) {
-		dim := len(o) / len(p)
-		v, rescale = v[from*dim:to*dim], rescale[:len(p)]
-		for h := 0; h < len(p); {
-			n := min(len(assembly), len(p)-h)
-			assembly[n-1](&o[h*dim], &p[h][from], &rescale[h], (*uint16)(&v[0]), dim, to-from)
-			h += n
-		}
+		v = v[from*len(o)/len(p) : to*len(o)/len(p)]
+		weigh(o, p, rescale, (*uint16)(&v[0]), from, to, assembly)
 	}
+}
+
+func valuerFull(assembly ...func(o, p, rescale, v *float32, dim, keys int)) func(o []float32, p [][compute.Page]float32, rescale []float32, v []full, from, to int) {
+	return func(o []float32, p [][compute.Page]float32, rescale []float32, v []full, from, to int) {
+		v = v[from*len(o)/len(p) : to*len(o)/len(p)]
+		weigh(o, p, rescale, (*float32)(&v[0]), from, to, assembly)
+	}
+}
+
+func weigh[T any](o []float32, p [][compute.Page]float32, rescale []float32, v *T, from, to int, assembly []func(o, p, rescale *float32, v *T, dim, keys int)) {
+	dim := len(o) / len(p)
+	rescale = rescale[:len(p)]
+	for h := 0; h < len(p); {
+		n := min(len(assembly), len(p)-h)
+		assembly[n-1](&o[h*dim], &p[h][from], &rescale[h], v, dim, to-from)
+		h += n
+	}
+}
+
+// widenAVX converts halves to float32.
+func widenAVX(dst []full, src []half) {
+	dst = dst[:len(src)]
+	n := whole(len(src))
+	if n > 0 {
+		widenF16C((*float32)(&dst[0]), (*uint16)(&src[0]), n)
+	}
+	widenGo(dst[n:], src[n:])
 }
 
 // halveAVX converts values to halves.

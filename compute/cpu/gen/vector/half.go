@@ -22,6 +22,21 @@ func halve() {
 	end()
 }
 
+// widen converts halves to float32.
+func widen() {
+	TEXT("widenF16C", NOSPLIT, "func(dst *float32, src *uint16, n int)")
+	dst, src, n := load("dst"), load("src"), load("n")
+	each("loop", n, 16, func() {
+		for i := range 2 {
+			v := YMM()
+			VCVTPH2PS(at(src, 16*i), v)
+			VMOVUPS(v, at(dst, 32*i))
+		}
+		ADDQ(Imm(32), src)
+	}, dst)
+	end()
+}
+
 // spread converts values to halves, each into the row of a page's transposed keys.
 func spread() {
 	TEXT("spreadF16C", NOSPLIT, "func(dst *uint16, src *float32, n int)")

@@ -18,12 +18,12 @@ type isa struct {
 	name  string
 	lanes int // float32 in a register
 	heads int // most query heads that an attention kernel takes at once
-	width int // values that those heads share the accumulators of
+	width int // values of a head that it holds
 }
 
 var (
-	avx512 = isa{name: "AVX512", lanes: 16, heads: 4, width: 256}
-	avx2   = isa{name: "AVX2", lanes: 8, heads: 2, width: 64}
+	avx512 = isa{name: "AVX512", lanes: 16, heads: 4, width: 64}
+	avx2   = isa{name: "AVX2", lanes: 8, heads: 2, width: 32}
 )
 
 func main() {
@@ -37,13 +37,16 @@ func main() {
 		s.gate("geglu", s.gelu)
 		s.softmax()
 		for n := s.heads; n > 0; n-- {
-			s.scores(n)
-			s.values(n)
+			for _, of := range []stored{half, full} {
+				s.scores(n, of)
+				s.values(n, of)
+			}
 		}
 	}
 	rotateHalves()
 	rotateNeighbours()
 	halve()
+	widen()
 	spread()
 	pause()
 	Generate()
