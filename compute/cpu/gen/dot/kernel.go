@@ -47,20 +47,21 @@ type kernel struct {
 	y, stride reg.Register
 	w, head   reg.Register // the block or sub-block; the float16 scales
 	q, d      reg.Register // of the tile's first row, in the panel's current block
-	half      reg.Register // 0 or 4, nil where both halves are computed at once
+	half      reg.Register // 0 or 4: bytes before this half of the outputs, were each half a byte; nil: both at once
 	acc       tile
 }
 
-// Bytes of the packed weights that belong to one output, in halves: of scales, of four integers.
+// Half bytes that one output has of a vector.
 const (
 	perFloat   = 8
-	perFloat16 = 4
-	perByte    = 2
-	perInts    = 8
-	perBits    = 1
+	perFloat16 = 4 // scales
+	perByte    = 2 // sub-blocks' scales
+	perInts    = 8 // four integers
+	perBits    = 1 // four bits
 )
 
-// weight is the operand at an offset from a base, where each output has so many half bytes, of the outputs of a column.
+// weight is the part of a vector at base+offset that holds a column's outputs. Where halves take turns,
+// the address scales k.half by what an output has.
 func (k *kernel) weight(base reg.Register, offset, halfBytes, column int) Mem {
 	m := Mem{Base: base, Disp: offset + column*k.isa.lanes()*halfBytes/2}
 	if k.half != nil {
