@@ -103,7 +103,7 @@ func (c *benchCommand) tests() (tests []memra.BenchTest) {
 
 func (c *benchCommand) measure(ctx context.Context, threads int, tests []memra.BenchTest, table benchTable) error {
 	c.model.threads = threads
-	m, err := c.model.open(c.app)
+	m, err := c.model.open(ctx, c.app)
 	if err != nil {
 		return err
 	}

@@ -26,16 +26,17 @@ type chatCommand struct {
 	stats   bool
 	request memra.Request
 
-	people bool // at both ends: prompts are shown, an error does not end the conversation
-	lines  lineReader
-	talk   *memra.Chat
-	stop   answering
+	people  bool // at both ends: prompts are shown, an error does not end the conversation
+	lines   lineReader
+	talk    *memra.Chat
+	stop    answering
+	pressed bool // Ctrl-C was the last thing that the user did
 }
 
 // lineReader reads what the user enters.
 type lineReader interface {
 	// line returns the next line without its end. io.EOF: there is none, or the user leaves; errAbandoned: the user gave up
-	// the message that the line would have belonged to.
+	// an empty line by Ctrl-C, and with it the message that it would have belonged to.
 	line(prompt string) (string, error)
 	close() error
 }
@@ -50,7 +51,7 @@ func newChat(a *app) *cobra.Command {
 		Long: `Hold a conversation in the terminal, with line editing and a history that is kept between conversations.
 
 Enter sends a message. A line that ends with a backslash goes on in the next one; so does everything between two """, and text that
-is pasted. Ctrl-C stops an answer, clears a line, and at an empty line leaves, as Ctrl-D does. Commands:
+is pasted. Ctrl-C stops an answer, or clears a line; twice, it leaves, as Ctrl-D does. Commands:
 ` + chatCommands + `
 Where standard input is no terminal, each line is a message, and only answers are written to standard output.`,
 		Example: `  memra chat -m model.gguf
@@ -76,9 +77,9 @@ func (c *chatCommand) run(cmd *cobra.Command, _ []string) (err error) {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	defer c.listen(cancel)()
-	m, err := c.model.open(c.app)
+	m, err := c.model.open(ctx, c.app)
 	if err != nil {
-		return err
+		return cause(ctx, err)
 	}
 	defer m.Close()
 	if c.talk, err = m.Chat(ctx); err != nil {
@@ -149,7 +150,11 @@ func (c *chatCommand) converse(ctx context.Context) error {
 		switch {
 		case err == io.EOF:
 			return nil
+		case err == errAbandoned && c.pressed:
+			return nil
 		case err == errAbandoned:
+			c.pressed = true
+			c.note("Ctrl-C again leaves, and so does Ctrl-D")
 			continue
 		case err != nil:
 			return err
@@ -233,21 +238,9 @@ func unfinished(err error) error {
 
 // line reads a line, or returns early when the context ends.
 func (c *chatCommand) line(ctx context.Context, prompt string) (string, error) {
-	type result struct {
-		line string
-		err  error
-	}
-	read := make(chan result, 1)
-	go func() {
-		line, err := c.lines.line(prompt)
-		read <- result{line, err}
-	}()
-	select {
-	case r := <-read:
-		return r.line, r.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+	line, err := await(ctx, func() (string, error) { return c.lines.line(prompt) })
+	c.pressed = c.pressed && err != nil
+	return line, err
 }
 
 // say sends a message and writes the answer.
@@ -280,6 +273,7 @@ func (c *chatCommand) say(ctx context.Context, text string) error {
 		}
 	}
 	if answerCtx.Err() != nil && ctx.Err() == nil { // the user has stopped it; what came is part of the conversation
+		c.pressed = true
 		return nil
 	}
 	if failed == nil && c.stats && done != nil {

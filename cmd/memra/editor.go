@@ -66,7 +66,6 @@ func (e *editor) line(prompt string) (string, error) {
 	e.term.SetPrompt(bold(e.out, prompt))
 	var pasted []string
 	for {
-		e.keys.interrupted = false
 		line, err := e.term.ReadLine()
 		switch err {
 		case nil:
@@ -78,7 +77,7 @@ func (e *editor) line(prompt string) (string, error) {
 		if err == io.EOF {
 			e.renew() // it would read the key that ended it again
 			_, _ = io.WriteString(e.out, "\r\n")
-			if e.keys.interrupted && (len(pasted) > 0 || prompt != firstPrompt) {
+			if e.keys.interrupted {
 				return "", errAbandoned
 			}
 		}
@@ -117,7 +116,7 @@ func (e *editor) close() error {
 type keys struct {
 	r           io.Reader
 	pending     []byte
-	interrupted bool // Ctrl-C was among the keys
+	interrupted bool // Ctrl-C was among the keys of the last read
 }
 
 const (
@@ -131,9 +130,7 @@ func (k *keys) Read(p []byte) (int, error) {
 		if n == 0 {
 			return 0, err
 		}
-		if bytes.Contains(p[:n], []byte(ctrlC)) {
-			k.interrupted = true
-		}
+		k.interrupted = bytes.Contains(p[:n], []byte(ctrlC))
 		k.pending = bytes.ReplaceAll(p[:n], []byte(ctrlC), []byte(clearLine))
 	}
 	n := copy(p, k.pending)

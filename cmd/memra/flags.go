@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,9 +91,11 @@ func (f *modelFlags) check(cmd *cobra.Command) error {
 }
 
 // open opens the model, for one sequence at a time.
-func (f *modelFlags) open(a *app) (*memra.Model, error) {
+func (f *modelFlags) open(ctx context.Context, a *app) (*memra.Model, error) {
 	began := time.Now()
-	m, err := memra.Open(f.path, memra.Options{Threads: f.threads, Context: f.context, Sequences: 1, KVFormat: f.cache.value})
+	m, err := await(ctx, func() (*memra.Model, error) {
+		return memra.Open(f.path, memra.Options{Threads: f.threads, Context: f.context, Sequences: 1, KVFormat: f.cache.value})
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +12,7 @@ import (
 
 // text is what a command works on: its argument, standard input for "-", or a file where the command has -f. what names it in
 // messages.
-func (a *app) text(cmd *cobra.Command, args []string, file, what string) (string, error) {
+func (a *app) text(ctx context.Context, cmd *cobra.Command, args []string, file, what string) (string, error) {
 	switch {
 	case file != "" && len(args) > 0:
 		return "", usage(cmd, "both a %s and -f are given, want one", what)
@@ -24,7 +25,7 @@ func (a *app) text(cmd *cobra.Command, args []string, file, what string) (string
 	case len(args) == 0:
 		return "", usage(cmd, "no %s is given; give it as an argument, or - to read standard input", what)
 	case args[0] == "-":
-		data, err := io.ReadAll(a.in)
+		data, err := await(ctx, func() ([]byte, error) { return io.ReadAll(a.in) })
 		if err != nil {
 			return "", fmt.Errorf("%s: standard input: %w", what, err)
 		}

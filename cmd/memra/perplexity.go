@@ -47,14 +47,14 @@ func (c *perplexityCommand) run(ctx context.Context, cmd *cobra.Command, _ []str
 	if file == "-" {
 		args, file = []string{"-"}, ""
 	}
-	text, err := c.text(cmd, args, file, "text")
+	text, err := c.text(ctx, cmd, args, file, "text")
 	if err != nil {
 		return err
 	}
 	if c.model.context < 4 {
 		return usage(cmd, "windows of %d tokens, want 4 or more", c.model.context)
 	}
-	m, err := c.model.open(c.app)
+	m, err := c.model.open(ctx, c.app)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (c *runCommand) run(ctx context.Context, cmd *cobra.Command, args []string)
 	if err != nil {
 		return err
 	}
-	prompt, err := c.text(cmd, args, c.file, "prompt")
+	prompt, err := c.text(ctx, cmd, args, c.file, "prompt")
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *runCommand) run(ctx context.Context, cmd *cobra.Command, args []string)
 		return err
 	}
 	began := time.Now()
-	m, err := c.model.open(c.app)
+	m, err := c.model.open(ctx, c.app)
 	if err != nil {
 		return err
 	}

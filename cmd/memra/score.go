@@ -61,11 +61,11 @@ func (c *scoreCommand) run(ctx context.Context, cmd *cobra.Command, args []strin
 	var text string
 	if !c.tokens.given {
 		var err error
-		if text, err = c.text(cmd, args, "", "text"); err != nil {
+		if text, err = c.text(ctx, cmd, args, "", "text"); err != nil {
 			return err
 		}
 	}
-	m, err := c.model.open(c.app)
+	m, err := c.model.open(ctx, c.app)
 	if err != nil {
 		return err
 	}

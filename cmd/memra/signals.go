@@ -52,3 +52,23 @@ func cause(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// await runs what knows no context, and leaves it behind when the context ends: the process ends soon after.
+func await[T any](ctx context.Context, run func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := run()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}

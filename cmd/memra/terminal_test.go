@@ -141,6 +141,7 @@ func TestConversationOnATerminal(t *testing.T) {
 	s.enter("given up" + enter)
 	s.expect(". ")
 	s.enter(ctrlC) // leaves the message, not the conversation
+	s.expect("Ctrl-C again leaves")
 	s.expect("> ")
 	s.enter("/dance" + enter)
 	s.expect("no command /dance")
@@ -148,6 +149,11 @@ func TestConversationOnATerminal(t *testing.T) {
 	s.enter("\x1b[A" + enter) // up: the line before
 	s.expect("no command /dance")
 	s.expect("> ")
+	s.enter(ctrlC) // once is not enough
+	s.expect("Ctrl-C again leaves")
+	s.expect("> ")
+	s.enter("x" + ctrlC) // and this clears a line
+	s.expect("x")
 	s.enter(ctrlD)
 	if status := leaves(t, cmd); status != 0 {
 		t.Errorf("status %d", status)
@@ -236,6 +242,23 @@ func TestSignalEndsARunPromptly(t *testing.T) {
 		if status := leaves(t, cmd); status != 128+int(signal) || errs.Len() > 0 {
 			t.Errorf("%v: status %d, standard error %q", signal, status, errs.String())
 		}
+	}
+}
+
+func TestSignalEndsTheWaitForAPrompt(t *testing.T) {
+	cmd := program(t, "run", "-m", baseModel(t), "-")
+	if _, err := cmd.StdinPipe(); err != nil { // nothing comes through it
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond) // before it listens, the signal ends it in another way
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if status := leaves(t, cmd); status != 130 && status != -int(syscall.SIGINT) {
+		t.Errorf("status %d", status)
 	}
 }
 

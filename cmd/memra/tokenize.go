@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,11 +24,11 @@ that token. --no-special reads it as nothing but text. Only the tokenizer is loa
 		Example: `  memra tokenize -m model.gguf 'Hello, world'
   memra tokenize -m model.gguf --no-special -o json - < file.txt`,
 		Args: oneText,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if err := model.check(cmd); err != nil {
 				return err
 			}
-			text, err := a.text(cmd, args, "", "text")
+			text, err := a.text(ctx, cmd, args, "", "text")
 			if err != nil {
 				return err
 			}
@@ -36,7 +37,7 @@ that token. --no-special reads it as nothing but text. Only the tokenizer is loa
 				return err
 			}
 			return writeTokens(a, t, encode(t, text, plain), output.value)
-		},
+		}),
 	}
 	model.addPath(cmd)
 	addNoSpecial(cmd, &plain)
