@@ -3816,7 +3816,7 @@ sub:
 	RET
 
 // func dotF16x4AVX512(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotF16x4AVX512(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -3846,6 +3846,8 @@ TEXT ·dotF16x4AVX512(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0  4096(DX)
+	PREFETCHT0  4160(DX)
 	VCVTPH2PS   (DX), Z16
 	VMULPS.BCST (BX), Z16, Z17
 	VADDPS      Z17, Z0, Z0
@@ -3946,7 +3948,7 @@ add:
 	RET
 
 // func dotF16x2AVX512(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotF16x2AVX512(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -3967,6 +3969,8 @@ TEXT ·dotF16x2AVX512(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0  4096(DX)
+	PREFETCHT0  4160(DX)
 	VCVTPH2PS   (DX), Z8
 	VMULPS.BCST (BX), Z8, Z9
 	VADDPS      Z9, Z0, Z0
@@ -4029,7 +4033,7 @@ add:
 	RET
 
 // func dotF16x1AVX512(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotF16x1AVX512(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -4045,6 +4049,8 @@ TEXT ·dotF16x1AVX512(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0  4096(CX)
+	PREFETCHT0  4160(CX)
 	VCVTPH2PS   (CX), Z4
 	VMULPS.BCST (DX), Z4, Z4
 	VADDPS      Z4, Z0, Z0
@@ -4088,7 +4094,7 @@ add:
 	RET
 
 // func dotBF16x4AVX512(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotBF16x4AVX512(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -4118,6 +4124,8 @@ TEXT ·dotBF16x4AVX512(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0  4096(DX)
+	PREFETCHT0  4160(DX)
 	VPMOVZXWD   (DX), Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMULPS.BCST (BX), Z16, Z17
@@ -4225,7 +4233,7 @@ add:
 	RET
 
 // func dotBF16x2AVX512(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotBF16x2AVX512(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -4246,6 +4254,8 @@ TEXT ·dotBF16x2AVX512(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0  4096(DX)
+	PREFETCHT0  4160(DX)
 	VPMOVZXWD   (DX), Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMULPS.BCST (BX), Z8, Z9
@@ -4315,7 +4325,7 @@ add:
 	RET
 
 // func dotBF16x1AVX512(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotBF16x1AVX512(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -4331,6 +4341,8 @@ TEXT ·dotBF16x1AVX512(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0  4096(CX)
+	PREFETCHT0  4160(CX)
 	VPMOVZXWD   (CX), Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMULPS.BCST (DX), Z4, Z4
@@ -4381,7 +4393,7 @@ add:
 	RET
 
 // func dotF32x4AVX512(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotF32x4AVX512(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -4411,6 +4423,10 @@ TEXT ·dotF32x4AVX512(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0  4096(DX)
+	PREFETCHT0  4160(DX)
+	PREFETCHT0  4224(DX)
+	PREFETCHT0  4288(DX)
 	VMOVUPS     (DX), Z16
 	VMULPS.BCST (BX), Z16, Z17
 	VADDPS      Z17, Z0, Z0
@@ -4511,7 +4527,7 @@ add:
 	RET
 
 // func dotF32x2AVX512(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotF32x2AVX512(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -4532,6 +4548,10 @@ TEXT ·dotF32x2AVX512(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0  4096(DX)
+	PREFETCHT0  4160(DX)
+	PREFETCHT0  4224(DX)
+	PREFETCHT0  4288(DX)
 	VMOVUPS     (DX), Z8
 	VMULPS.BCST (BX), Z8, Z9
 	VADDPS      Z9, Z0, Z0
@@ -4594,7 +4614,7 @@ add:
 	RET
 
 // func dotF32x1AVX512(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotF32x1AVX512(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -4610,6 +4630,10 @@ TEXT ·dotF32x1AVX512(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0  4096(CX)
+	PREFETCHT0  4160(CX)
+	PREFETCHT0  4224(CX)
+	PREFETCHT0  4288(CX)
 	VMOVUPS     (CX), Z4
 	VMULPS.BCST (DX), Z4, Z4
 	VADDPS      Z4, Z0, Z0
@@ -9794,7 +9818,7 @@ sub:
 	RET
 
 // func dotF16x2AVX2(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, MMX+
 TEXT ·dotF16x2AVX2(SB), NOSPLIT, $0-40
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -9818,6 +9842,8 @@ outputs:
 	JL     rest
 
 four:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
 	VCVTPH2PS    (BX)(DX*4), Y8
 	VBROADCASTSS (SI), Y9
 	VMULPS       Y9, Y8, Y9
@@ -9898,7 +9924,7 @@ add:
 	RET
 
 // func dotF16x1AVX2(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, MMX+
 TEXT ·dotF16x1AVX2(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -9918,6 +9944,8 @@ TEXT ·dotF16x1AVX2(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
 	VCVTPH2PS    (CX), Y8
 	VCVTPH2PS    16(CX), Y9
 	VBROADCASTSS (DX), Y10
@@ -9993,7 +10021,7 @@ add:
 	RET
 
 // func dotBF16x2AVX2(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·dotBF16x2AVX2(SB), NOSPLIT, $0-40
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -10017,6 +10045,8 @@ outputs:
 	JL     rest
 
 four:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
 	VPMOVZXWD    (BX)(DX*4), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VBROADCASTSS (SI), Y9
@@ -10104,7 +10134,7 @@ add:
 	RET
 
 // func dotBF16x1AVX2(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·dotBF16x1AVX2(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -10124,6 +10154,8 @@ TEXT ·dotBF16x1AVX2(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
 	VPMOVZXWD    (CX), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    16(CX), Y9
@@ -10213,7 +10245,7 @@ add:
 	RET
 
 // func dotF32x2AVX2(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·dotF32x2AVX2(SB), NOSPLIT, $0-40
 	MOVQ y+0(FP), AX
 	MOVQ stride+8(FP), CX
@@ -10237,6 +10269,10 @@ outputs:
 	JL     rest
 
 four:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
 	VMOVUPS      (BX)(DX*8), Y8
 	VBROADCASTSS (SI), Y9
 	VMULPS       Y9, Y8, Y9
@@ -10317,7 +10353,7 @@ add:
 	RET
 
 // func dotF32x1AVX2(y *float32, stride int, w *byte, x *float32, k int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·dotF32x1AVX2(SB), NOSPLIT, $0-40
 	MOVQ   y+0(FP), AX
 	MOVQ   stride+8(FP), CX
@@ -10337,6 +10373,10 @@ TEXT ·dotF32x1AVX2(SB), NOSPLIT, $0-40
 	JL     rest
 
 four:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
 	VMOVUPS      (CX), Y8
 	VMOVUPS      32(CX), Y9
 	VBROADCASTSS (DX), Y10

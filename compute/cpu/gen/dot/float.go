@@ -49,6 +49,7 @@ func float(set isa, f floatFormat, rows int) {
 		SUBQ(Imm(parts), left)
 		JL(LabelRef("rest"))
 		Label("four")
+		k.prefetch(parts * group * f.bytes)
 		for part := range parts {
 			step(part)
 		}
