@@ -132,6 +132,9 @@ func (c *runCommand) stream(ctx context.Context, m *memra.Model, r memra.Request
 }
 
 func (c *runCommand) writeStats(m *memra.Model, r memra.Request, d *memra.Done, first time.Duration) {
+	if !isTerminal(c.out) { // where both streams go to one place, the answer's line is still open
+		fmt.Fprintln(c.err)
+	}
 	fmt.Fprint(c.err, statsText(d))
 	fmt.Fprintf(c.err, "first token after %.2f s, with opening the file; %s, seed %d\n", first.Seconds(), m.Device(), r.Sampling.Seed)
 }
