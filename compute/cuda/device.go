@@ -16,13 +16,12 @@ type Device struct {
 	driver driver
 	owner  *owner
 
-	index                   int
-	name                    string
-	major, minor            int // compute capability
-	multiprocessors, shared int // shared: the most dynamic shared memory of a block, bytes
-	l2                      int // bytes
-	memory                  uint64
-	target                  string // of the artefacts it runs
+	index           int
+	name            string
+	major, minor    int // compute capability
+	multiprocessors int
+	memory          uint64
+	target          string // of the artefacts it runs
 
 	// What follows belongs to the owner's thread.
 	stream    handle
@@ -36,7 +35,8 @@ type Device struct {
 	output    pinnedBuffer
 	fault     error // sticky: the context is of no more use
 
-	staging chan *stage // of weights on their way to the device
+	staging    chan *stage // of weights on their way to the device
+	stageBytes int
 }
 
 var _ compute.Device = (*Device)(nil)
@@ -87,7 +87,7 @@ func query(drv driver, index int) (*Device, error) {
 	if index < 0 || index >= count {
 		return nil, fmt.Errorf("cuda: GPU %d of %d; want 0 to %d", index, count, count-1)
 	}
-	var errs [8]error
+	var errs [5]error
 	d.name, s = drv.deviceName(index)
 	errs[0] = check(drv, s, "cuDeviceGetName(%d)", index)
 	d.memory, s = drv.deviceMemory(index)
@@ -95,7 +95,7 @@ func query(drv driver, index int) (*Device, error) {
 	for i, a := range []struct {
 		id int
 		to *int
-	}{{attributeMajor, &d.major}, {attributeMinor, &d.minor}, {attributeMultiprocessor, &d.multiprocessors}, {attributeSharedPerBlock, &d.shared}, {attributeL2, &d.l2}} {
+	}{{attributeMajor, &d.major}, {attributeMinor, &d.minor}, {attributeMultiprocessor, &d.multiprocessors}} {
 		*a.to, s = drv.deviceAttribute(a.id, index)
 		errs[2+i] = check(drv, s, "cuDeviceGetAttribute(%d, %d)", a.id, index)
 	}
@@ -116,7 +116,7 @@ func open(drv driver, index int) (*Device, error) {
 	d.owner = newOwner()
 	d.allocated, d.pinned, d.ropes = map[pointer]int{}, map[unsafe.Pointer]int{}, map[*compute.Rope]*ropeTable{}
 	d.step.Device = d
-	d.staging = make(chan *stage, stages)
+	d.staging, d.stageBytes = make(chan *stage, stages), stageBytes
 	for range stages {
 		d.staging <- new(stage)
 	}
@@ -167,6 +167,11 @@ func (d *Device) Close() error {
 		}
 		for _, g := range d.graphs.list {
 			note(d.driver.execDestroy(g.exec), "cuGraphExecDestroy")
+		}
+		for range stages {
+			if st := <-d.staging; st.done != 0 {
+				note(d.driver.eventDestroy(st.done), "cuEventDestroy")
+			}
 		}
 		for p := range d.allocated {
 			note(d.driver.memFree(p), "cuMemFree")

@@ -80,6 +80,22 @@ func TestAFaultComesBackFromTheStepAndStays(t *testing.T) {
 	mentions(t, err, "failed earlier")
 }
 
+func TestAKernelIsAllowedTheSharedMemoryThatItIsLaunchedWith(t *testing.T) {
+	f := newFake()
+	d := openFake(t, f)
+	k := &kernel{name: "k", shared: 48 << 10}
+	for _, shared := range []int{1000, 100 << 10, 50 << 10} {
+		if err := d.owner.do(func() error {
+			return d.launchAll([]launch{newLaunch(k, shape{grid: grid(1, 1), block: 32, shared: shared})})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.shared != 100<<10 || k.shared != 100<<10 {
+		t.Errorf("allowed %d bytes, want %d", f.shared, 100<<10)
+	}
+}
+
 func TestAPanicOfTheModelReachesItsCaller(t *testing.T) {
 	d := openFake(t, newFake())
 	defer func() {

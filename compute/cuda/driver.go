@@ -33,7 +33,6 @@ type driver interface {
 	streamCreate() (handle, status)
 	streamDestroy(stream handle) status
 	streamSynchronize(stream handle) status
-	streamWait(stream, event handle) status
 
 	eventCreate() (handle, status)
 	eventDestroy(event handle) status
@@ -65,17 +64,14 @@ type (
 )
 
 const (
-	success          status = 0
-	outOfMemory      status = 2
-	errorNoDevice    status = 100
-	errorUnsupported status = 801
+	success       status = 0
+	outOfMemory   status = 2
+	errorNoDevice status = 100
 )
 
 // attributes of a device (CUdevice_attribute)
 const (
-	attributeSharedPerBlock = 97 // opt-in
 	attributeMultiprocessor = 16
-	attributeL2             = 38
 	attributeMajor          = 75
 	attributeMinor          = 76
 )

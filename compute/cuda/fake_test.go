@@ -22,6 +22,7 @@ type fake struct {
 	captured      []launch
 	graphs        map[handle][]launch
 	replays       int
+	shared        int // the most that a function was allowed
 }
 
 func newFake() *fake {
@@ -44,7 +45,7 @@ func (f *fake) releaseContext(int) status                { return success }
 func (f *fake) memInfo() (uint64, uint64, status)        { return f.free, 1 << 37, success }
 func (f *fake) memset(pointer, byte, int, handle) status { return success }
 func (f *fake) deviceAttribute(a, _ int) (int, status) {
-	return map[int]int{attributeMajor: f.major, attributeMinor: f.minor, attributeMultiprocessor: 132, attributeSharedPerBlock: 232448, attributeL2: 50 << 20}[a], success
+	return map[int]int{attributeMajor: f.major, attributeMinor: f.minor, attributeMultiprocessor: 132}[a], success
 }
 
 func (f *fake) memAlloc(n int) (pointer, status) {
@@ -81,7 +82,6 @@ func (f *fake) copyWithin(pointer, pointer, int, handle) status     { return suc
 func (f *fake) streamCreate() (handle, status)                      { return f.handle(), success }
 func (f *fake) streamDestroy(handle) status                         { return success }
 func (f *fake) streamSynchronize(handle) status                     { return f.fails["cuStreamSynchronize"] }
-func (f *fake) streamWait(handle, handle) status                    { return success }
 func (f *fake) eventCreate() (handle, status)                       { return f.handle(), success }
 func (f *fake) eventDestroy(handle) status                          { return success }
 func (f *fake) eventRecord(handle, handle) status                   { return success }
@@ -90,7 +90,7 @@ func (f *fake) eventElapsed(handle, handle) (float32, status)       { return 1, 
 func (f *fake) moduleLoad([]byte) (handle, status)                  { return f.handle(), f.fails["cuModuleLoadData"] }
 func (f *fake) moduleUnload(handle) status                          { return success }
 func (f *fake) moduleFunction(handle, string) (handle, status)      { return f.handle(), success }
-func (f *fake) functionSetShared(handle, int) status                { return success }
+func (f *fake) functionSetShared(_ handle, n int) status            { f.shared = max(f.shared, n); return success }
 
 func (f *fake) launch(l *launch, _ handle) status {
 	f.launched[l.kernel.name]++

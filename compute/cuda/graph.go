@@ -132,6 +132,12 @@ func (d *Device) capture(list []launch) (*graph, error) {
 func (d *Device) launchAll(list []launch) error {
 	for i := range list {
 		l := &list[i]
+		if n := int(l.shared); n > l.kernel.shared { // beyond 48 KiB a function must be allowed to
+			if err := check(d.driver, d.driver.functionSetShared(l.kernel.function, n), "cuFuncSetAttribute(%s, %d bytes of dynamic shared memory)", l.kernel.name, n); err != nil {
+				return err
+			}
+			l.kernel.shared = n
+		}
 		if s := d.driver.launch(l, d.stream); s != success {
 			return fmt.Errorf("%w (launch %d of %d)", check(d.driver, s, "cuLaunchKernelEx(%s, grid %v, block %d, %d bytes shared)",
 				l.kernel.name, l.grid, l.block[0], l.shared), i+1, len(list))

@@ -12,6 +12,7 @@ const maxArgs = 20
 type kernel struct {
 	name      string
 	params    []int // their sizes in bytes, from the compiled code
+	shared    int   // dynamic shared memory that it may have, bytes
 	function  handle
 	dependent bool // may start while the kernel before it ends: programmatic dependent launch
 }

@@ -15,7 +15,7 @@ type libcuda struct {
 	cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxSetCurrent, cuMemGetInfo                    uintptr
 	cuMemAlloc, cuMemFree, cuMemHostAlloc, cuMemFreeHost                                                  uintptr
 	cuMemsetD8Async, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyDtoDAsync                              uintptr
-	cuStreamCreate, cuStreamDestroy, cuStreamSynchronize, cuStreamWaitEvent                               uintptr
+	cuStreamCreate, cuStreamDestroy, cuStreamSynchronize                                                  uintptr
 	cuEventCreate, cuEventDestroy, cuEventRecord, cuEventSynchronize, cuEventElapsedTime                  uintptr
 	cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuFuncSetAttribute, cuLaunchKernelEx           uintptr
 	cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiateWithFlags, cuGraphExecUpdate              uintptr
@@ -45,7 +45,7 @@ func openDriver() (driver, error) {
 		{"cuMemcpyHtoDAsync_v2", &l.cuMemcpyHtoDAsync}, {"cuMemcpyDtoHAsync_v2", &l.cuMemcpyDtoHAsync},
 		{"cuMemcpyDtoDAsync_v2", &l.cuMemcpyDtoDAsync}, {"cuStreamCreate", &l.cuStreamCreate},
 		{"cuStreamDestroy_v2", &l.cuStreamDestroy}, {"cuStreamSynchronize", &l.cuStreamSynchronize},
-		{"cuStreamWaitEvent", &l.cuStreamWaitEvent}, {"cuEventCreate", &l.cuEventCreate}, {"cuEventDestroy_v2", &l.cuEventDestroy},
+		{"cuEventCreate", &l.cuEventCreate}, {"cuEventDestroy_v2", &l.cuEventDestroy},
 		{"cuEventRecord", &l.cuEventRecord}, {"cuEventSynchronize", &l.cuEventSynchronize},
 		{"cuEventElapsedTime", &l.cuEventElapsedTime}, {"cuModuleLoadData", &l.cuModuleLoadData},
 		{"cuModuleUnload", &l.cuModuleUnload}, {"cuModuleGetFunction", &l.cuModuleGetFunction},
@@ -168,9 +168,6 @@ func (l *libcuda) streamDestroy(stream handle) status {
 }
 func (l *libcuda) streamSynchronize(stream handle) status {
 	return call(l.cuStreamSynchronize, uintptr(stream))
-}
-func (l *libcuda) streamWait(stream, event handle) status {
-	return call(l.cuStreamWaitEvent, uintptr(stream), uintptr(event), 0)
 }
 
 func (l *libcuda) eventCreate() (handle, status) {

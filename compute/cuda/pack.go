@@ -102,9 +102,9 @@ func (d *Device) Pack(format gguf.Type, rows, width int, data []byte, done func(
 		return compute.Weight{}, err
 	}
 	// Whole tiles of 64 rows at a time.
-	step := stageBytes / (tileK * rowBytes) * tileK
+	step := d.stageBytes / (tileK * rowBytes) * tileK
 	if step == 0 {
-		return compute.Weight{}, fmt.Errorf("cuda: %v weight [%d %d]: rows of %d bytes, want at most %d", format, rows, width, rowBytes, stageBytes/tileK)
+		return compute.Weight{}, fmt.Errorf("cuda: %v weight [%d %d]: rows of %d bytes, want at most %d", format, rows, width, rowBytes, d.stageBytes/tileK)
 	}
 	for row := 0; row < rows; row += step {
 		n := min(step, rows-row)
@@ -178,14 +178,14 @@ func (d *Device) upload(n int, fill func([]byte), use func(at pointer) error) er
 		if st.host != nil {
 			return d.broken(check(d.driver, d.driver.eventSynchronize(st.done), "cuEventSynchronize: a weight's upload"))
 		}
-		if st.host, err = d.hostMemory(stageBytes); err != nil {
+		if st.host, err = d.hostMemory(d.stageBytes); err != nil {
 			return err
 		}
 		var s status
 		if st.done, s = d.driver.eventCreate(); s != success {
 			return check(d.driver, s, "cuEventCreate")
 		}
-		st.at, err = d.alloc(stageBytes, "staging of weights")
+		st.at, err = d.alloc(d.stageBytes, "staging of weights")
 		return err
 	})
 	if err != nil {
@@ -232,8 +232,8 @@ func (d *Device) Vector(values []float32) compute.Vector {
 	}
 	bytes := 4 * len(values)
 	var err error
-	if bytes > stageBytes {
-		err = fmt.Errorf("cuda: a vector of %d values, want at most %d", len(values), stageBytes/4)
+	if bytes > d.stageBytes {
+		err = fmt.Errorf("cuda: a vector of %d values, want at most %d", len(values), d.stageBytes/4)
 	} else if bytes > 0 {
 		err = d.owner.do(func() (err error) {
 			v.at, err = d.alloc(bytes, "a vector of %d values", len(values))
