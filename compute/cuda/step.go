@@ -37,13 +37,19 @@ type buffer struct {
 
 func mem(t compute.Tensor) *buffer { return t.Mem.(*buffer) }
 
-// Run computes one step. See compute.Device.
+// Run computes one step. See compute.Device. forward runs on the owner's thread: it must not call the device's methods.
 func (d *Device) Run(forward func(compute.Ops) compute.Tensor) (rows [][]float32, err error) {
 	err = d.owner.do(func() error {
 		rows, err = d.run(forward)
 		return err
 	})
 	return rows, err
+}
+
+// Kernels is how many kernels the last step launched, eagerly or as a graph.
+func (d *Device) Kernels() (n int) {
+	d.owner.do(func() error { n = len(d.step.launches); return nil })
+	return n
 }
 
 func (d *Device) run(forward func(compute.Ops) compute.Tensor) ([][]float32, error) {
