@@ -280,10 +280,9 @@ func TestRowsAreTheirOwn(t *testing.T) {
 		}
 	}
 	for threads := 1; threads <= 8; threads++ {
-		for _, k := range sets {
-			for p, row := range run(threads, k, s.schedule(rng)) {
-				wantEqual(t, fmt.Sprintf("%s, %d threads, %+v: logits", k.name, threads, p), row, want[p])
-			}
+		k := sets[threads%len(sets)]
+		for p, row := range run(threads, k, s.schedule(rng)) {
+			wantEqual(t, fmt.Sprintf("%s, %d threads, %+v: logits", k.name, threads, p), row, want[p])
 		}
 	}
 }
