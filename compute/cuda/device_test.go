@@ -115,7 +115,7 @@ type toy struct {
 	dim                               int
 }
 
-func newToy(t *testing.T, d *Device, format gguf.Type, dim int) *toy {
+func newToy(t testing.TB, d *Device, format gguf.Type, dim int) *toy {
 	t.Helper()
 	const width, hidden, vocab, heads, kvHeads = 256, 512, 100, 4, 2
 	m := &toy{dim: dim}
@@ -269,7 +269,7 @@ func ones(n int) []float32 {
 }
 
 // blocks is a random weight in a format's bytes, with sane scales.
-func blocks(t *testing.T, format gguf.Type, rows, width int, seed uint64) []byte {
+func blocks(t testing.TB, format gguf.Type, rows, width int, seed uint64) []byte {
 	t.Helper()
 	f, err := quant.For(format)
 	if err != nil {
@@ -292,4 +292,23 @@ func blocks(t *testing.T, format gguf.Type, rows, width int, seed uint64) []byte
 	}
 	f.Quantize(data, values)
 	return data
+}
+
+// What a step costs this machine, with a driver that does nothing: recording, comparing, replaying.
+func BenchmarkRecordingAStep(b *testing.B) {
+	f := newFake()
+	d, err := open(f, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	m := newToy(b, d, gguf.Q8_0, 64)
+	batch := rowsAt(2, 100)
+	for b.Loop() {
+		f.issued = f.issued[:0]
+		if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, batch) }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(d.Kernels()), "ns/kernel")
 }
