@@ -18,8 +18,8 @@ type Chat struct {
 
 // Chat begins a conversation. It waits for a sequence.
 func (m *Model) Chat(ctx context.Context) (*Chat, error) {
-	if !m.HasTemplate() {
-		return nil, ErrNoTemplate
+	if err := m.converses(); err != nil {
+		return nil, err
 	}
 	s, err := m.acquire(ctx)
 	if err != nil {

@@ -190,10 +190,21 @@ func (m *Model) prompt(r Request) ([]int32, error) {
 // ErrNoTemplate is returned for conversations with a model whose file has no chat template.
 var ErrNoTemplate = errors.New("memra: the model file has no chat template (a base model continues text and does not converse); give a plain prompt instead")
 
+// converses says why the model cannot hold a conversation, if it cannot.
+func (m *Model) converses() error {
+	switch {
+	case m.templateErr != nil:
+		return fmt.Errorf("memra: %s: the chat template: %w; give a plain prompt instead", m.file.Path, m.templateErr)
+	case m.template == nil:
+		return ErrNoTemplate
+	}
+	return nil
+}
+
 // conversation renders messages and encodes the text.
 func (m *Model) conversation(messages []chat.Message) ([]int32, error) {
-	if m.template == nil {
-		return nil, ErrNoTemplate
+	if err := m.converses(); err != nil {
+		return nil, err
 	}
 	text, err := m.template.Render(chat.Input{Messages: messages, AddGenerationPrompt: true,
 		BOS: m.special(m.tokenizer.BOS()), EOS: m.special(m.tokenizer.EOS())})

@@ -44,12 +44,13 @@ type Options struct {
 // Model is an open model. Its methods are safe for concurrent use.
 type Model struct {
 	*Tokenizer
-	file     *gguf.File
-	model    *model.Model
-	template *chat.Template // nil: the file has none
-	context  int
-	step     int           // the most rows of a step
-	slots    chan struct{} // holds an element for each living sequence
+	file        *gguf.File
+	model       *model.Model
+	template    *chat.Template // nil: the file has none, or templateErr says what is wrong with it
+	templateErr error
+	context     int
+	step        int           // the most rows of a step
+	slots       chan struct{} // holds an element for each living sequence
 
 	mu     sync.Mutex // guards what follows: one step at a time
 	device *cpu.Device
@@ -82,10 +83,8 @@ func Open(path string, o Options) (_ *Model, err error) {
 	if m.Tokenizer, err = newTokenizer(m.file); err != nil {
 		return nil, err
 	}
-	if source, err := m.file.Meta.String(chatTemplate); err == nil {
-		if m.template, err = chat.Parse(source); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+	if source, err := m.file.Meta.String(chatTemplate); err == nil && source != "" {
+		m.template, m.templateErr = chat.Parse(source)
 	}
 	if m.device, err = cpu.Open(o.Threads); err != nil {
 		return nil, err
@@ -155,8 +154,8 @@ func (m *Model) Context() int { return m.context }
 // Device says what computes, for people: "cpu (AVX-512 VNNI, 2 threads)".
 func (m *Model) Device() string { return m.device.Name() }
 
-// HasTemplate reports whether the model comes with a chat template: whether it can hold a conversation.
-func (m *Model) HasTemplate() bool { return m.template != nil }
+// HasTemplate reports whether the model comes with a chat template: whether it is made to hold a conversation.
+func (m *Model) HasTemplate() bool { return m.template != nil || m.templateErr != nil }
 
 // acquire waits for a sequence.
 func (m *Model) acquire(ctx context.Context) (*sequence, error) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"memra/chat"
+	"memra/gguf"
 	"memra/internal/golden"
 	"memra/sample"
 )
@@ -204,5 +205,29 @@ func TestClosedModelSaysSo(t *testing.T) {
 	}
 	if _, err := m.Score(t.Context(), []int32{1, 2}, 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
+	}
+}
+
+func TestBrokenTemplateStopsConversationsOnly(t *testing.T) {
+	f, err := gguf.Open(tinyModel(t, "llama-plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Meta.Set("tokenizer.chat_template", "{% for m in messages %}\n{{ m.content ")
+	path := filepath.Join(t.TempDir(), "broken.gguf")
+	if err := gguf.Write(path, f.Meta, f.Tensors); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if _, tokens, _ := collect(t, m, Request{Prompt: "Hi", MaxTokens: 3}); len(tokens) != 3 {
+		t.Errorf("a plain prompt gives %d tokens, want 3", len(tokens))
+	}
+	if _, err := m.Chat(t.Context()); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a conversation gives %v, want the template's fault with its line", err)
 	}
 }

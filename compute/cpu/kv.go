@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"unsafe"
 
 	"memra/compute"
 	"memra/quant"
@@ -10,24 +11,30 @@ import (
 // kvMemory is the pages of one shape. A page of a layer holds, for each KV head, its keys transposed, [HeadDim][64], then
 // its values, [64][HeadDim].
 type kvMemory struct {
-	shape compute.KVShape
-	pages int
-	half  []half // of a float16 cache
-	full  []full // of a float32 one
+	shape  compute.KVShape
+	pages  int
+	half   []half // of a float16 cache
+	full   []full // of a float32 one
+	mapped []byte // what either lies in
 }
 
-// NewKV reserves pages. Memory that no page has used yet costs nothing.
+// NewKV reserves pages, outside the collector's heap: it would take them for living memory and let garbage grow as large.
+// Memory that no page has used yet costs nothing.
 func (d *Device) NewKV(shape compute.KVShape, pages int) (compute.KVMemory, error) {
 	if shape.HeadDim%16 != 0 {
 		return nil, fmt.Errorf("cpu: head width %d, want a multiple of 16", shape.HeadDim)
 	}
 	m := &kvMemory{shape: shape, pages: pages}
 	values := pages * m.pageLen() * shape.Layers
+	var err error
+	if m.mapped, err = mapAnonymous(values * shape.Format.Bytes()); err != nil {
+		return nil, fmt.Errorf("cpu: %d bytes for the KV cache: %w; ask for a smaller context", values*shape.Format.Bytes(), err)
+	}
 	if shape.Format == compute.KVF32 {
-		m.full = make([]full, values)
+		m.full = unsafe.Slice((*full)(unsafe.Pointer(&m.mapped[0])), values)
 		return m, nil
 	}
-	m.half = make([]half, values)
+	m.half = unsafe.Slice((*half)(unsafe.Pointer(&m.mapped[0])), values)
 	return m, nil
 }
 
@@ -35,8 +42,9 @@ func (m *kvMemory) Shape() compute.KVShape { return m.shape }
 func (m *kvMemory) Pages() int             { return m.pages }
 
 func (m *kvMemory) Close() error {
-	m.half, m.full = nil, nil
-	return nil
+	mapped := m.mapped
+	m.half, m.full, m.mapped = nil, nil, nil
+	return unmap(mapped)
 }
 
 // headLen is the values of one head's keys in a page, and of its values.

@@ -4,8 +4,9 @@ package cpu
 
 import "golang.org/x/sys/unix"
 
+// mapAnonymous maps n > 0 zeroed bytes. They take room once they are written.
 func mapAnonymous(n int) ([]byte, error) {
-	m, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	m, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}
@@ -13,4 +14,9 @@ func mapAnonymous(n int) ([]byte, error) {
 	return m, nil
 }
 
-func unmap(m []byte) error { return unix.Munmap(m) }
+func unmap(m []byte) error {
+	if m == nil {
+		return nil
+	}
+	return unix.Munmap(m)
+}
