@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
@@ -124,36 +123,14 @@ func (m *Model) benchOnce(ctx context.Context, t BenchTest) (time.Duration, erro
 	return time.Since(began), nil
 }
 
-// ReadBandwidth measures how fast so many threads read memory that no cache holds, in bytes a second: the best of a few passes.
-func ReadBandwidth(threads int) float64 {
-	const words = 32 << 20 // 256 MiB
-	data := make([]uint64, words)
-	for i := range data {
-		data[i] = uint64(i)
+// ReadBandwidth measures how fast the device reads memory that no cache holds, in bytes a second.
+func (m *Model) ReadBandwidth() (float64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return 0, ErrClosed
 	}
-	sums := make([]uint64, threads)
-	best := math.Inf(1)
-	for range 5 {
-		began := time.Now()
-		var wg sync.WaitGroup
-		for t := range threads {
-			wg.Go(func() { sums[t] += sum(data[t*words/threads : (t+1)*words/threads]) })
-		}
-		wg.Wait()
-		best = min(best, time.Since(began).Seconds())
-	}
-	return words * 8 / best
-}
-
-// sum adds eight words at a time, which keeps loads and additions ahead of memory.
-func sum(x []uint64) uint64 {
-	var s [8]uint64
-	for ; len(x) >= 8; x = x[8:] {
-		for i, v := range (*[8]uint64)(x) {
-			s[i] += v
-		}
-	}
-	return s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7]
+	return m.device.ReadBandwidth()
 }
 
 // Facts are what a benchmark's report says of the model and the machine.

@@ -108,7 +108,10 @@ func (c *benchCommand) measure(ctx context.Context, threads int, tests []memra.B
 		return err
 	}
 	defer m.Close()
-	bandwidth := memra.ReadBandwidth(threads)
+	bandwidth, err := m.ReadBandwidth()
+	if err != nil {
+		return err
+	}
 	c.log.Debug("read bandwidth", "threads", threads, "GB/s", bandwidth/1e9)
 	for _, t := range tests {
 		began := time.Now()
