@@ -185,8 +185,13 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 	}
 	for _, dim := range headDims {
 		m := newToy(t, d, gguf.Q8_0, dim)
-		if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(2, 3)) }); err != nil {
-			t.Fatal(err)
+		for _, rows := range []int{2, 100} {
+			for _, plain := range []bool{true, false} {
+				m.kv.Memory.(*kvMemory).plain = plain
+				if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(rows, 3)) }); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
 	units, err := artefact.Read(built())

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,11 +10,12 @@ import (
 
 // kvMemory is the pages of one shape, as kernels/pages.cuh lays them out: everything a page number means is contiguous.
 type kvMemory struct {
-	device *Device
-	shape  compute.KVShape
-	pages  int
-	at     pointer
-	attend string // the kernel for its head width
+	device   *Device
+	shape    compute.KVShape
+	pages    int
+	at       pointer
+	arrivals pointer // counters of attention's works, zero between kernels
+	plain    bool    // attend by the plain kernel: for GPUs that have no other, and tests
 }
 
 // headDims are the widths of heads that attention is compiled for.
@@ -27,7 +29,7 @@ func (d *Device) NewKV(shape compute.KVShape, pages int) (compute.KVMemory, erro
 	if !slices.Contains(headDims, shape.HeadDim) {
 		return nil, fmt.Errorf("cuda: heads of width %d, want one of %v; compute on the CPU", shape.HeadDim, headDims)
 	}
-	m := &kvMemory{device: d, shape: shape, pages: pages, attend: fmt.Sprintf("attend_%d", shape.HeadDim)}
+	m := &kvMemory{device: d, shape: shape, pages: pages, plain: d.target != "sm_90a"}
 	err := d.owner.do(func() (err error) {
 		bytes := pages * shape.PageBytes()
 		if m.at, err = d.alloc(bytes, "%d KV pages of %d bytes", pages, shape.PageBytes()); err != nil {
@@ -36,7 +38,18 @@ func (d *Device) NewKV(shape compute.KVShape, pages int) (compute.KVMemory, erro
 			}
 			return err
 		}
-		return d.broken(check(d.driver, d.driver.memset(m.at, 0, bytes, d.stream), "cuMemsetD8Async(%d bytes)", bytes))
+		if m.arrivals, err = d.alloc(4*arrivals, "counters of a KV cache"); err != nil {
+			return errors.Join(err, d.free(m.at))
+		}
+		for _, z := range []struct {
+			at    pointer
+			bytes int
+		}{{m.at, bytes}, {m.arrivals, 4 * arrivals}} {
+			if err := check(d.driver, d.driver.memset(z.at, 0, z.bytes, d.stream), "cuMemsetD8Async(%d bytes)", z.bytes); err != nil {
+				return d.broken(err)
+			}
+		}
+		return nil
 	})
 	return m, err
 }
@@ -56,5 +69,5 @@ func (m *kvMemory) Close() error {
 	if m.device.owner == nil { // the device has freed it
 		return nil
 	}
-	return m.device.owner.do(func() error { return m.device.free(m.at) })
+	return m.device.owner.do(func() error { return errors.Join(m.device.free(m.at), m.device.free(m.arrivals)) })
 }

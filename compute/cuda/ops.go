@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"math"
 
 	"memra/compute"
 )
@@ -98,22 +97,6 @@ func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 	s.launch("append_kv", shape{grid: grid(k.Rows, m.shape.Heads), block: 32},
 		m.at.arg(), s.asRows(k).arg(), s.asRows(v).arg(), in.positions.arg(), in.slots.arg(), t.at.arg(),
 		i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(m.shape.HeadDim))
-}
-
-// Attention gives an operand.
-func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a compute.Attn) compute.Tensor {
-	m, in, t := kv.Memory.(*kvMemory), s.batch(b), s.tables(kv)
-	out, o := s.newOperand(q.Rows, q.Width, 1)
-	dim := m.shape.HeadDim
-	scale := float64(a.Scale)
-	if a.Scale == 0 {
-		scale = 1 / math.Sqrt(float64(dim))
-	}
-	group := q.Width / dim / m.shape.Heads
-	s.launch(m.attend, shape{grid: grid(m.shape.Heads*ceilDiv(group, 16), q.Rows), block: 128},
-		o.operand.arg(), s.asRows(q).arg(), m.at.arg(), in.positions.arg(), in.slots.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(kv.Layer),
-		i32(m.shape.Heads), i32(group), i32(o.tile), f32(float32(scale*math.Log2E)), i32(a.Window))
-	return out
 }
 
 // SwiGLU gives an operand.

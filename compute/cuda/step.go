@@ -22,6 +22,7 @@ type step struct {
 	moves      []move
 	batches    map[*compute.Batch]*batchInput
 	pageTables map[*[]int32]tablesInput
+	plans      map[attendKey]*attendPlan
 	roped      map[*compute.Rope]bool
 	err        error // the first; later operations do nothing that matters
 }
@@ -117,6 +118,7 @@ func (s *step) begin() {
 	s.fills.reset()
 	s.launches, s.moves, s.err = s.launches[:0], s.moves[:0], nil
 	s.batches, s.pageTables, s.roped = map[*compute.Batch]*batchInput{}, map[*[]int32]tablesInput{}, map[*compute.Rope]bool{}
+	s.plans = map[attendKey]*attendPlan{}
 }
 
 // fail ends the step with an error, from an operation that cannot return one.

@@ -1,0 +1,40 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"memra/compute"
+)
+
+// Attention gives an operand. Where the fast kernels exist, the batch is cut into their work (attention_plan.go); otherwise each row
+// and KV head is a block of the plain one. They all keep kernels/attend.cu's order.
+func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a compute.Attn) compute.Tensor {
+	m, t := kv.Memory.(*kvMemory), s.tables(kv)
+	out, o := s.newOperand(q.Rows, q.Width, 1)
+	heads, dim := m.shape.Heads, m.shape.HeadDim
+	group := q.Width / dim / heads
+	scale := float64(a.Scale)
+	if a.Scale == 0 {
+		scale = 1 / math.Sqrt(float64(dim))
+	}
+	in := s.asRows(q)
+	rest := []arg{i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(heads), i32(group), i32(o.tile), f32(float32(scale * math.Log2E)), i32(a.Window)}
+	if m.plain {
+		batch := s.batch(b)
+		s.launch(fmt.Sprintf("attend_%d", dim), shape{grid: grid(heads*ceilDiv(group, 16), q.Rows), block: 128},
+			append([]arg{o.operand.arg(), in.arg(), m.at.arg(), batch.positions.arg(), batch.slots.arg(), t.at.arg()}, rest...)...)
+		return out
+	}
+	p := s.attentionPlan(b, kv, group, a.Window)
+	for i := range p.parts {
+		part := &p.parts[i]
+		if part.works == 0 {
+			continue
+		}
+		partials := s.take(s.at, 4*part.entries*part.blocks*part.pairs*(dim+2))
+		s.launch(part.kernel, shape{grid: grid(part.blocks, part.works), block: part.block, shared: part.shared},
+			append([]arg{o.operand.arg(), in.arg(), m.at.arg(), p.order.arg(), t.at.arg(), part.at.arg(), partials.arg(), m.arrivals.arg()}, rest...)...)
+	}
+	return out
+}

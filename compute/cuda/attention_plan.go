@@ -1,0 +1,237 @@
+package cuda
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"memra/compute"
+)
+
+// A step's attention is cut into work on the host, which knows all positions: rows next to each other in a sequence form tiles, a
+// sequence with few rows goes to one kernel and one with many to the other, and a tile's pages are cut at the borders of splits so
+// that every multiprocessor has its share. Nothing of this changes a bit of a row. kernels/attend.cuh shows how the pieces fit.
+//
+// What a launch is given depends on roundings of the plan's size only, so a graph is replayed at any depth until one of them grows.
+
+// attendForm is a kernel as the plan sees it.
+type attendForm struct {
+	kernel  string
+	pairs   int // (row, query head) pairs of a tile
+	heads   int // of a KV head's group in a block, at most
+	least   int // pages that are worth a work of their own
+	slots   int // blocks that the GPU runs at once
+	entries int // for which there is always room, so that short contexts are launched alike
+	block   int
+	shared  int
+}
+
+// attendPlan is the attention of one batch over one table.
+type attendPlan struct {
+	order pointer // [rows]{row, position}, sequences together, positions ascending
+	parts [2]attendPart
+}
+
+// attendPart is one kernel's part of a plan.
+type attendPart struct {
+	attendForm
+	at             pointer // [works]attendWork
+	works, entries int     // rounded up: launches of different depths are alike
+	blocks         int     // a work
+}
+
+// attendWork is Work of kernels/attend.cuh.
+type attendWork struct {
+	slot, at, rows     int32
+	first, end         int32 // pages
+	fresh              int32 // the first page that this step may write
+	base, entry, total int32 // of partial results
+	_                  [3]int32
+}
+
+// rowAt is a row of a batch and its position.
+type rowAt struct{ row, position int32 }
+
+// attendKey tells plans of a step apart.
+type attendKey struct {
+	batch  *compute.Batch
+	tables *[]int32
+	shape  compute.KVShape
+	group  int
+	window int
+}
+
+// arrivals is how many counters of finished works a KV memory has: more than any plan for today's GPUs needs.
+const arrivals = 1 << 16
+
+// fewPairs is up to how many pairs a sequence's rows go to the kernel for few.
+const fewPairs = 64
+
+// attendForms are the kernels for a KV memory's heads: for few rows, for many.
+func (d *Device) attendForms(dim int) [2]attendForm {
+	tile := compute.Page * dim * 2 // bytes of a page's keys
+	few := attendForm{kernel: fmt.Sprintf("attend_few_%d", dim), pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, entries: 64, block: 160, shared: 96 << 10}
+	many := attendForm{kernel: fmt.Sprintf("attend_many_%d", dim), pairs: 128, heads: 128, least: 32, slots: d.multiprocessors, block: 384,
+		shared: min(192<<10/tile, 8) * tile}
+	if dim > 128 {
+		many.pairs, many.heads = 64, 64
+		many.shared += tile
+	}
+	return [2]attendForm{few, many}
+}
+
+// attentionPlan makes a plan and sends it, once a step.
+func (s *step) attentionPlan(b *compute.Batch, kv compute.KV, group, window int) *attendPlan {
+	m := kv.Memory.(*kvMemory)
+	key := attendKey{b, unsafe.SliceData(kv.Tables), m.shape, group, window}
+	if p := s.plans[key]; p != nil {
+		return p
+	}
+	p := new(attendPlan)
+	s.plans[key] = p
+	order, works := planAttention(b, kv.Tables, m.shape.Heads, group, window, s.attendForms(m.shape.HeadDim), &p.parts)
+	p.order = sendSlice(s, order, len(order))
+	for i := range p.parts {
+		if len(works[i]) > 0 {
+			p.parts[i].at = sendSlice(s, works[i], p.parts[i].works)
+		}
+	}
+	return p
+}
+
+// sendSlice sends values, and zeros up to n of them.
+func sendSlice[T any](s *step, values []T, n int) pointer {
+	size := int(unsafe.Sizeof(*new(T)))
+	host, at, err := s.inputs.take(s.Device, n*size)
+	if err != nil {
+		s.fail(err)
+		return 0
+	}
+	if n > 0 {
+		to := unsafe.Slice((*T)(unsafe.Pointer(&host[0])), n)
+		clear(to[copy(to, values):])
+	}
+	return at
+}
+
+// planAttention cuts a batch; it fills in parts but for addresses.
+func planAttention(b *compute.Batch, tables [][]int32, kvHeads, group, window int, forms [2]attendForm, parts *[2]attendPart) ([]rowAt, [2][]attendWork) {
+	order := make([]rowAt, b.Rows())
+	for r := range order {
+		order[r] = rowAt{int32(r), b.Positions[r]}
+	}
+	byPlace := func(x, y rowAt) int {
+		return cmp.Or(cmp.Compare(b.Slots[x.row], b.Slots[y.row]), cmp.Compare(x.position, y.position))
+	}
+	if !slices.IsSortedFunc(order, byPlace) {
+		slices.SortStableFunc(order, byPlace)
+	}
+	written := map[int32]bool{} // pages that the batch appends to
+	for i, r := range order {
+		slot := b.Slots[r.row]
+		if slot >= 0 && (i == 0 || b.Slots[order[i-1].row] != slot || order[i-1].position/compute.Page != r.position/compute.Page) {
+			written[tables[slot][r.position/compute.Page]] = true
+		}
+	}
+	var tiles [2][]attendWork
+	for at := 0; at < len(order); {
+		slot := b.Slots[order[at].row]
+		end := at + 1
+		for end < len(order) && b.Slots[order[end].row] == slot {
+			end++
+		}
+		form, rows := 0, 64 // rows of a tile; of zeros any number will do
+		if slot >= 0 {
+			if (end-at)*group > fewPairs && group <= forms[1].pairs {
+				form = 1
+			}
+			rows = max(1, forms[form].pairs/group)
+		}
+		for ; at < end; at += rows {
+			w := attendWork{slot: slot, at: int32(at), rows: int32(min(rows, end-at))}
+			if slot >= 0 {
+				if window > 0 {
+					w.first = max(0, order[at].position+1-int32(window)) / compute.Page
+				}
+				w.end = order[at+int(w.rows)-1].position/compute.Page + 1
+				w.fresh = w.first
+				for w.fresh < w.end && !written[tables[slot][w.fresh]] {
+					w.fresh++
+				}
+			}
+			tiles[form] = append(tiles[form], w)
+		}
+		at = end
+	}
+	for i, f := range forms {
+		p := &parts[i]
+		*p = attendPart{attendForm: f, blocks: kvHeads * ceilDiv(group, f.heads)}
+		if len(tiles[i]) == 0 {
+			continue
+		}
+		pages := 0
+		for _, w := range tiles[i] {
+			pages += int(w.end - w.first)
+		}
+		share := max(f.least, ceilDiv(pages*p.blocks, f.slots))
+		var works []attendWork
+		for {
+			if works, p.entries = cutTiles(tiles[i], share); p.entries*p.blocks <= arrivals {
+				break
+			}
+			share *= 2
+		}
+		slices.SortStableFunc(works, func(x, y attendWork) int { return cmp.Compare(y.end-y.first, x.end-x.first) })
+		p.works, p.entries = max(8, powerOfTwo(len(works))), max(f.entries, powerOfTwo(p.entries))
+		tiles[i] = works
+	}
+	return order, tiles
+}
+
+// cutTiles cuts tiles at ends of splits into works of about `share` pages, and numbers their entries.
+func cutTiles(tiles []attendWork, share int) (works []attendWork, entries int) {
+	for _, tile := range tiles {
+		first := len(works)
+		w := tile
+		w.total = 1
+		splits := int32(0) // of w
+		for p := tile.first; p < tile.end; {
+			next := min(splitEnd(p), tile.end)
+			if splits > 0 && int(next-w.first) > share { // w ends at p
+				if len(works) == first { // it merges its own splits
+					splits = 1
+				}
+				w.end = p
+				works = append(works, w)
+				w.first, w.end, w.entry, splits = p, tile.end, w.entry+splits, 0
+			}
+			splits++
+			p = next
+		}
+		works = append(works, w)
+		if n := len(works) - first; n > 1 {
+			total := w.entry + splits
+			for i := range works[first:] {
+				works[first+i].base, works[first+i].total = int32(entries), total
+			}
+			entries += int(total)
+		}
+	}
+	return works, entries
+}
+
+// splitEnd is the page after the split of page p; kernels/pages.cuh says which they are.
+func splitEnd(p int32) int32 {
+	switch {
+	case p < 16:
+		return p + 1
+	case p < 128:
+		return p | 3 + 1
+	}
+	return p | 15 + 1
+}
+
+// powerOfTwo rounds up.
+func powerOfTwo(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }

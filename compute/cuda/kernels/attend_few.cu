@@ -1,0 +1,236 @@
+// attend_few_DIM: attention of tiles of 16 (row, head) pairs: decoding, at the speed of memory.
+//
+//   warp 4     brings pages, keys and values apart, several ahead
+//   warps 0-3  a page: scores of 16 keys each, the tile's maxima through shared memory, p likewise, outputs of a quarter of DIM
+//
+// Order    attend.cu's, bit for bit.
+// Needs    work of at most 16 pairs (attend.cuh), sorted so that long ones come first. Pages before `fresh` are read while earlier
+//          kernels still run. arrivals is zero before and after.
+// Launch   grid (kvHeads*ceil(group/16), works), block 160, shared RING bytes. Formula: compute.Ops.Attention.
+// Targets  sm_90a
+#include "attend.cuh"
+
+constexpr int M = 16, RING = 96 << 10;
+
+__device__ __forceinline__ void warps_meet() { asm volatile("bar.sync 1,128;" ::: "memory"); }
+
+__device__ __forceinline__ void load_tiles(uint32_t (&r)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+__device__ __forceinline__ void copy16(void* to, const void* from) {
+    asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+}
+
+template <int D>
+__device__ void attend_few(half* out, const float* q, const half* kv, const int2* order, const int* tables, const Work* work, float* partials,
+                           int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {
+    constexpr int TILE = PAGE * D * 2, STAGES = RING / TILE < 16 ? RING / TILE : 16; // bytes of a page's keys
+    constexpr int NT = (D / 8 + 3) / 4;                                             // n8 tiles of the output a warp
+    extern __shared__ __align__(128) uint8_t ring[];
+    __shared__ uint64_t full[STAGES], empty[STAGES];
+    __shared__ float peak[4][M];
+    __shared__ __align__(16) half probs[M][72];
+    __shared__ int last;
+    launch_next();
+    Work k = load_work(work + blockIdx.y);
+    if (k.rows == 0) return;
+    int t = threadIdx.x, w = t / 32, lane = t % 32, g = lane / 4, l = lane % 4;
+    int kh = blockIdx.x % kvHeads, h0 = blockIdx.x / kvHeads * 16, heads = min(16, group - h0), pairs = heads * k.rows;
+    int width = kvHeads * group * D, kpad = padded(width);
+    if (t == 0) {
+        for (int i = 0; i < STAGES; i++) barrier_init(full + i, 1), barrier_init(empty + i, 4);
+        barriers_ready();
+    }
+    __syncthreads();
+    if (w == 4) {
+        bool waited = false;
+        int page = 0;
+        for (int p = k.first; p < k.end; p++) {
+            int i = p - k.first;
+            if (i % 32 == 0 && p + lane < k.end) page = tables[(size_t)k.slot * stride + p + lane];
+            const uint8_t* from = (const uint8_t*)(kv + page_at(__shfl_sync(~0u, page, i % 32), layers, layer, kvHeads, kh, D));
+            if (p >= k.fresh && !waited) wait_for_earlier(), copies_see_writes(), waited = true;
+            if (lane == 0)
+                for (int j = 2 * i; j < 2 * i + 2; j++) { // keys, values
+                    int s = j % STAGES;
+                    if (j >= STAGES) barrier_wait(empty + s, (j / STAGES - 1) % 2);
+                    barrier_expect(full + s, TILE);
+                    bulk_copy(ring + s * TILE, from + j % 2 * TILE, TILE, full + s);
+                }
+            __syncwarp();
+        }
+        if (!waited) wait_for_earlier();
+        return;
+    }
+    Member mine[2] = {member(k, order, g, heads, window), member(k, order, g + 8, heads, window)};
+    wait_for_earlier();
+    auto store = [&](int i, int d, float a, float b) {
+        if (mine[i].pos >= 0) store_pair(out, mine[i], (kh * group + h0 + mine[i].head) * D + d, tile, kpad, a, b);
+    };
+    if (blockIdx.x == 0 && k.entry == 0) store_zeros(out, k, order, width, kpad, tile, kpad, t, 128);
+    if (k.slot < 0) return store_zeros(out, k, order, (kh * group + h0) * D, (kh * group + h0 + heads) * D, tile, kpad, t, 128);
+
+    uint32_t a[D / 16][4];
+    auto query = [&](const Member& m, int d) -> uint32_t {
+        if (m.pos < 0) return 0;
+        float2 v = *(const float2*)(q + (size_t)m.row * width + (kh * group + h0 + m.head) * D + d);
+        return half2_bits(v.x, v.y);
+    };
+#pragma unroll
+    for (int j = 0; j < D / 16; j++) {
+        a[j][0] = query(mine[0], 16 * j + 2 * l), a[j][1] = query(mine[1], 16 * j + 2 * l);
+        a[j][2] = query(mine[0], 16 * j + 8 + 2 * l), a[j][3] = query(mine[1], 16 * j + 8 + 2 * l);
+    }
+    uint32_t sm = shared_address(ring);
+    uint32_t keysOf = (lane / 8 % 2 * PAGE + w * 16 + lane / 16 * 8 + lane % 8) * 16; // this lane's row of four 8x8 tiles
+    uint32_t valuesOf = (lane / 8 * D + lane % 8) * 16;
+    uint32_t probsOf = shared_address(&probs[lane % 16][lane / 16 * 8]);
+    float o[NT][4] = {}, ot[NT][4] = {}, sum[4] = {}, total[2] = {}, m[2] = {NONE, NONE}, mt[2] = {NONE, NONE};
+    int entry = k.entry, written = 0;
+    auto store_entry = [&](const float (&o)[NT][4], float s0, float s1, float m0, float m1) {
+        float* e = entry_at<M, D>(partials, k.base + entry + written++, blockIdx.x, gridDim.x);
+        if (w == 0 && l == 0) e[g] = m0, e[g + 8] = m1, e[M + g] = s0, e[M + g + 8] = s1;
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+            if (w + 4 * n < D / 8)
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    if (g + 8 * i < pairs) *(float2*)(e + 2 * M + (g + 8 * i) * D + (w + 4 * n) * 8 + 2 * l) = make_float2(o[n][2 * i], o[n][2 * i + 1]);
+    };
+    for (int p = k.first; p < k.end; p++) {
+        int j0 = 2 * (p - k.first), stage = j0 % STAGES;
+        float s[2][4] = {}, top[2] = {NONE, NONE};
+        barrier_wait(full + stage, j0 / STAGES % 2);
+#pragma unroll
+        for (int j = 0; j < D / 16; j++) {
+            uint32_t b[4];
+            load_tiles(b, sm + stage * TILE + keysOf + j * (2 * PAGE * 16));
+            mma(s[0], a[j], b[0], b[1]), mma(s[1], a[j], b[2], b[3]);
+        }
+        __syncwarp();
+        if (lane == 0) barrier_arrive(empty + stage);
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int key = p * PAGE + w * 16 + n * 8 + 2 * l + i % 2;
+                if (key > mine[i / 2].pos || key < mine[i / 2].from) s[n][i] = NONE;
+                top[i / 2] = fmaxf(top[i / 2], s[n][i]);
+            }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            top[i] = fmaxf(top[i], __shfl_xor_sync(~0u, top[i], 1));
+            top[i] = fmaxf(top[i], __shfl_xor_sync(~0u, top[i], 2));
+            if (l == 0) peak[w][g + 8 * i] = top[i];
+        }
+        warps_meet();
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int h = g + 8 * i;
+            float most = fmaxf(fmaxf(peak[0][h], peak[1][h]), fmaxf(peak[2][h], peak[3][h]));
+            float now = fmaxf(m[i], __fmul_rn(most, c)), z = base_of(now);
+#pragma unroll
+            for (int n = 0; n < 2; n++)
+                *(uint32_t*)&probs[h][w * 16 + n * 8 + 2 * l] = half2_bits(ex2(__fmaf_rn(s[n][2 * i], c, -z)), ex2(__fmaf_rn(s[n][2 * i + 1], c, -z)));
+            if (now != m[i]) {
+                float e = ex2(__fsub_rn(m[i], z));
+#pragma unroll
+                for (int n = 0; n < NT; n++) o[n][2 * i] = __fmul_rn(o[n][2 * i], e), o[n][2 * i + 1] = __fmul_rn(o[n][2 * i + 1], e);
+                sum[2 * i] = __fmul_rn(sum[2 * i], e), m[i] = now;
+            }
+        }
+        stage = (j0 + 1) % STAGES;
+        barrier_wait(full + stage, (j0 + 1) / STAGES % 2);
+        warps_meet();
+#pragma unroll
+        for (int j = 0; j < 4; j += 2) {
+            uint32_t f[2][4];
+            load_tiles(f[0], probsOf + 32 * j), load_tiles(f[1], probsOf + 32 * j + 32);
+#pragma unroll
+            for (int n = 0; n < NT; n++)
+                if (w + 4 * n < D / 8) {
+                    uint32_t b[4];
+                    load_tiles(b, sm + stage * TILE + valuesOf + (2 * j * D + (w + 4 * n) * 8) * 16);
+                    mma(o[n], f[0], b[0], b[1]), mma(o[n], f[1], b[2], b[3]);
+                }
+            mma(sum, f[0], 0x3c003c00u, 0x3c003c00u), mma(sum, f[1], 0x3c003c00u, 0x3c003c00u);
+        }
+        __syncwarp();
+        if (lane == 0) barrier_arrive(empty + stage);
+        if (!split_ends(p) && p + 1 < k.end) continue;
+        if (entry > 0) store_entry(o, sum[0], sum[2], m[0], m[1]);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            if (entry == 0) {
+                Merge to(mt[i], m[i]);
+#pragma unroll
+                for (int n = 0; n < NT; n++) ot[n][2 * i] = to(ot[n][2 * i], o[n][2 * i]), ot[n][2 * i + 1] = to(ot[n][2 * i + 1], o[n][2 * i + 1]);
+                total[i] = to(total[i], sum[2 * i]), mt[i] = to.max;
+            }
+#pragma unroll
+            for (int n = 0; n < NT; n++) o[n][2 * i] = o[n][2 * i + 1] = 0;
+            sum[2 * i] = sum[2 * i + 1] = 0, m[i] = NONE;
+        }
+    }
+    if (k.total > 1) {
+        if (entry == 0) store_entry(ot, total[0], total[1], mt[0], mt[1]);
+        warps_meet();
+        if (t == 0) last = arrived(arrivals + k.base * gridDim.x + blockIdx.x, written, k.total);
+        warps_meet();
+        if (!last) return;
+        __threadfence();
+        // As many entries at once as the ring holds.
+        int bytes = (2 * M + pairs * D) * 4, most = STAGES * TILE / bytes;
+        total[0] = total[1] = 0, mt[0] = mt[1] = NONE;
+#pragma unroll
+        for (int n = 0; n < NT; n++) ot[n][0] = ot[n][1] = ot[n][2] = ot[n][3] = 0;
+        for (int e0 = 0; e0 < k.total; e0 += most) {
+            int count = min(most, k.total - e0);
+            for (int e = 0; e < count; e++) {
+                const float* from = entry_at<M, D>(partials, k.base + e0 + e, blockIdx.x, gridDim.x);
+                for (int i = t * 16; i < bytes; i += 128 * 16) copy16(ring + e * bytes + i, (const uint8_t*)from + i);
+            }
+            asm volatile("cp.async.wait_all;" ::: "memory");
+            warps_meet();
+            for (int e = 0; e < count; e++) {
+                const float* from = (const float*)(ring + e * bytes);
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    int h = g + 8 * i;
+                    if (h >= pairs) continue;
+                    Merge to(mt[i], from[h]);
+#pragma unroll
+                    for (int n = 0; n < NT; n++)
+                        if (w + 4 * n < D / 8) {
+                            float2 v = *(const float2*)(from + 2 * M + h * D + (w + 4 * n) * 8 + 2 * l);
+                            ot[n][2 * i] = to(ot[n][2 * i], v.x), ot[n][2 * i + 1] = to(ot[n][2 * i + 1], v.y);
+                        }
+                    total[i] = to(total[i], from[M + h]), mt[i] = to.max;
+                }
+            }
+            warps_meet();
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float inv = __frcp_rn(total[i]);
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+            if (w + 4 * n < D / 8) store(i, (w + 4 * n) * 8 + 2 * l, __fmul_rn(ot[n][2 * i], inv), __fmul_rn(ot[n][2 * i + 1], inv));
+    }
+}
+
+#define ATTEND_FEW(D)                                                                                                                      \
+    KERNEL(160) attend_few_##D(half* out, const float* q, const half* kv, const int2* order, const int* tables, const Work* work, float* partials, \
+                               int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {   \
+        attend_few<D>(out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window);         \
+    }
+ATTEND_FEW(16)
+ATTEND_FEW(32)
+ATTEND_FEW(64)
+ATTEND_FEW(80)
+ATTEND_FEW(96)
+ATTEND_FEW(128)
+ATTEND_FEW(192)
+ATTEND_FEW(256)

@@ -1,0 +1,248 @@
+// attend_many_DIM: attention of tiles of 128 (row, head) pairs, 64 where DIM > 128: prompts, at the speed of wgmma.
+//
+//   warpgroup 2     brings pages, keys and values apart, several ahead
+//   warpgroups 0-1  64 pairs each; where DIM > 128 the same 64 pairs, and half of DIM of their outputs: its scores are computed
+//                   twice, so that outputs and totals stay in registers
+//
+//   tensor cores   q·k(p+1)  p(p)·v(p)   q·k(p+2)  p(p+1)·v(p+1)
+//   other units                softmax(p+1)          softmax(p+2)
+//
+// Order    attend.cu's, bit for bit.
+// Needs    work of at most M pairs (attend.cuh), sorted so that long ones come first. arrivals is zero before and after.
+// Launch   grid (kvHeads, works), block 384, shared: ATTEND_MANY_SHARED of attention.go. Formula: compute.Ops.Attention.
+// Targets  sm_90a
+#include "attend.cuh"
+#include "wgmma.cuh"
+
+__device__ __forceinline__ void groups_meet() { asm volatile("bar.sync 1,256;" ::: "memory"); }
+
+template <bool B> struct Constant { static constexpr bool value = B; };
+
+template <int D>
+__device__ void attend_many(half* out, const float* q, const half* kv, const int2* order, const int* tables, const Work* work, float* partials,
+                            int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {
+    constexpr bool HALVES = D > 128;
+    constexpr int M = HALVES ? 64 : 128, N = HALVES ? D / 2 : D; // pairs of the tile; outputs of a warpgroup
+    constexpr int TILE = PAGE * D * 2, STAGES = (192 << 10) / TILE < 8 ? (192 << 10) / TILE : 8;
+    extern __shared__ __align__(128) uint8_t ring[]; // STAGES tiles; where HALVES, the queries as an operand
+    __shared__ uint64_t full[STAGES], empty[STAGES];
+    __shared__ __align__(128) half ones[64];
+    __shared__ int last;
+    launch_next();
+    Work k = load_work(work + blockIdx.y);
+    if (k.rows == 0) return;
+    int wg = threadIdx.x / 128, t = threadIdx.x % 128, w = t / 32, g = t % 32 / 4, l = t % 4, kh = blockIdx.x;
+    int width = kvHeads * group * D, kpad = padded(width);
+    if (threadIdx.x < 64) ones[threadIdx.x] = __float2half_rn(1);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; i++) barrier_init(full + i, 1), barrier_init(empty + i, 2);
+        barriers_ready();
+    }
+    copies_see_writes();
+    __syncthreads();
+    if (wg == 2) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;\n");
+        wait_for_earlier();
+        if (w > 0) return;
+        copies_see_writes();
+        int page = 0, lane = t;
+        for (int p = k.first; p < k.end; p++) {
+            int i = p - k.first;
+            if (i % 32 == 0 && p + lane < k.end) page = tables[(size_t)k.slot * stride + p + lane];
+            const uint8_t* from = (const uint8_t*)(kv + page_at(__shfl_sync(~0u, page, i % 32), layers, layer, kvHeads, kh, D));
+            if (lane == 0)
+                for (int j = 2 * i; j < 2 * i + 2; j++) { // keys, values
+                    int s = j % STAGES;
+                    if (j >= STAGES) barrier_wait(empty + s, (j / STAGES - 1) % 2);
+                    barrier_expect(full + s, TILE);
+                    bulk_copy(ring + s * TILE, from + j % 2 * TILE, TILE, full + s);
+                }
+            __syncwarp();
+        }
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;\n");
+    int m0 = (HALVES ? 0 : wg * 64) + w * 16 + g, d0 = HALVES ? wg * N : 0;
+    Member mine[2] = {member(k, order, m0, group, window), member(k, order, m0 + 8, group, window)};
+    int lowest = order[k.at].y, highest = order[k.at + k.rows - 1].y;
+    wait_for_earlier();
+    if (blockIdx.x == 0 && k.entry == 0) store_zeros(out, k, order, width, kpad, tile, kpad, threadIdx.x, 256);
+
+    // The queries: in registers, or an operand that both warpgroups use.
+    constexpr int QN = HALVES ? 1 : D / 16;
+    uint32_t a[QN][4];
+    uint32_t sm = shared_address(ring), queries = sm + STAGES * TILE;
+    auto query = [&](const Member& m, int d) -> uint32_t {
+        if (m.pos < 0) return 0;
+        float2 v = *(const float2*)(q + (size_t)m.row * width + (kh * group + m.head) * D + d);
+        return half2_bits(v.x, v.y);
+    };
+    if constexpr (HALVES) {
+        for (int d = d0 + 2 * l; d < d0 + N; d += 8)
+            for (int i = 0; i < 2; i++) *(uint32_t*)(ring + STAGES * TILE + (d / 8 * M + m0 + 8 * i) * 16 + 4 * l) = query(mine[i], d);
+        copies_see_writes();
+        groups_meet();
+    } else {
+#pragma unroll
+        for (int j = 0; j < QN; j++) {
+            a[j][0] = query(mine[0], 16 * j + 2 * l), a[j][1] = query(mine[1], 16 * j + 2 * l);
+            a[j][2] = query(mine[0], 16 * j + 8 + 2 * l), a[j][3] = query(mine[1], 16 * j + 8 + 2 * l);
+        }
+    }
+    float o[N / 2], ot[N / 2], s[32], sum[4], total[2] = {}, m[2] = {NONE, NONE}, mt[2] = {NONE, NONE};
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) ot[i] = 0;
+    int entry = k.entry, written = 0;
+
+    auto scores = [&](int stage) { // s = q·k, begun
+        uint32_t keys = sm + stage * TILE;
+#pragma unroll
+        for (int j = 0; j < D / 16; j++)
+            if constexpr (HALVES) wgmma_64(s, operand(queries + j * (2 * M * 16), M * 16), operand(keys + j * (2 * PAGE * 16), PAGE * 16), j > 0);
+            else wgmma_64(s, a[j], operand(keys + j * (2 * PAGE * 16), PAGE * 16), j > 0);
+        wgmma_commit();
+    };
+    // s becomes p, m moves on; e is what the split's outputs so far are to be multiplied by.
+    auto softmax = [&](int p, float (&e)[2]) {
+        if (p * PAGE + PAGE - 1 > lowest || (window > 0 && p * PAGE < highest + 1 - window))
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                int key = p * PAGE + i / 4 * 8 + 2 * l + i % 2;
+                if (key > mine[i / 2 % 2].pos || key < mine[i / 2 % 2].from) s[i] = NONE;
+            }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float top = NONE;
+#pragma unroll
+            for (int n = 0; n < 8; n++) top = fmaxf(top, fmaxf(s[4 * n + 2 * i], s[4 * n + 2 * i + 1]));
+            top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+            top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+            float now = fmaxf(m[i], __fmul_rn(top, c)), z = base_of(now);
+            e[i] = now == m[i] ? 1 : ex2(__fsub_rn(m[i], z));
+            m[i] = now;
+#pragma unroll
+            for (int n = 0; n < 8; n++)
+#pragma unroll
+                for (int j = 4 * n + 2 * i; j < 4 * n + 2 * i + 2; j++) s[j] = ex2(__fmaf_rn(s[j], c, -z));
+        }
+    };
+    auto store_entry = [&](const float (&o)[N / 2], float s0, float s1, const float (&m)[2]) {
+        float* x = entry_at<M, D>(partials, k.base + entry + written++, blockIdx.x, gridDim.x);
+        if (d0 == 0 && l == 0) x[m0] = m[0], x[m0 + 8] = m[1], x[M + m0] = s0, x[M + m0 + 8] = s1;
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                if (mine[i].pos >= 0) *(float2*)(x + 2 * M + (m0 + 8 * i) * D + d0 + 8 * n + 2 * l) = make_float2(o[4 * n + 2 * i], o[4 * n + 2 * i + 1]);
+    };
+
+    float e[2];
+    bool fresh = true; // o and sum are of no page yet
+    barrier_wait(full, 0);
+    wgmma_begin();
+    scores(0);
+    wgmma_wait<0>();
+    if (t == 0) barrier_arrive(empty);
+    softmax(k.first, e);
+    auto turn = [&](int p, auto more) { // page p, and the scores of the next one if there is one
+        constexpr bool MORE = decltype(more)::value;
+        int jv = 2 * (p - k.first) + 1, jk = jv + 1; // of this page's values, the next one's keys
+        bool ended = !MORE || split_ends(p);
+        uint32_t f[4][4];
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) f[j][i] = half2_bits(s[8 * j + 2 * i], s[8 * j + 2 * i + 1]);
+        if constexpr (MORE) barrier_wait(full + jk % STAGES, jk / STAGES % 2);
+        barrier_wait(full + jv % STAGES, jv / STAGES % 2);
+        wgmma_begin();
+        if constexpr (MORE) scores(jk % STAGES);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            wgmma<N>(o, f[j], sm + jv % STAGES * TILE + (2 * j * D + d0) * 16, D * 16, !fresh || j > 0);
+            wgmma<8>(sum, f[j], shared_address(ones), 0, !fresh || j > 0);
+        }
+        wgmma_commit();
+        fresh = false;
+        float was[2] = {m[0], m[1]};
+        if constexpr (MORE) {
+            wgmma_wait<1>();
+            if (t == 0) barrier_arrive(empty + jk % STAGES);
+            if (ended) m[0] = m[1] = NONE;
+            softmax(p + 1, e);
+        }
+        wgmma_wait<0>();
+        if (t == 0) barrier_arrive(empty + jv % STAGES);
+        if (ended) {
+            if (entry > 0) store_entry(o, sum[0], sum[2], was);
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                if (entry == 0) {
+                    Merge to(mt[i], was[i]);
+#pragma unroll
+                    for (int n = 0; n < N / 8; n++)
+#pragma unroll
+                        for (int j = 4 * n + 2 * i; j < 4 * n + 2 * i + 2; j++) ot[j] = to(ot[j], o[j]);
+                    total[i] = to(total[i], sum[2 * i]), mt[i] = to.max;
+                }
+            }
+            fresh = true;
+        } else if (__any_sync(~0u, e[0] != 1 || e[1] != 1)) {
+#pragma unroll
+            for (int i = 0; i < N / 2; i++) o[i] = __fmul_rn(o[i], e[i / 2 % 2]);
+#pragma unroll
+            for (int i = 0; i < 4; i++) sum[i] = __fmul_rn(sum[i], e[i / 2]);
+        }
+    };
+    for (int p = k.first; p + 1 < k.end; p++) turn(p, Constant<true>());
+    turn(k.end - 1, Constant<false>());
+    if (k.total > 1) {
+        if (entry == 0) store_entry(ot, total[0], total[1], mt);
+        groups_meet();
+        if (threadIdx.x == 0) last = arrived(arrivals + k.base * gridDim.x + blockIdx.x, written, k.total);
+        groups_meet();
+        if (!last) return;
+        __threadfence();
+        total[0] = total[1] = 0, mt[0] = mt[1] = NONE;
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) ot[i] = 0;
+        for (int x = 0; x < k.total; x++) {
+            const float* from = entry_at<M, D>(partials, k.base + x, blockIdx.x, gridDim.x);
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                if (mine[i].pos < 0) continue;
+                Merge to(mt[i], __ldcg(from + m0 + 8 * i));
+#pragma unroll
+                for (int n = 0; n < N / 8; n++) {
+                    float2 v = __ldcg((const float2*)(from + 2 * M + (m0 + 8 * i) * D + d0 + 8 * n + 2 * l));
+                    ot[4 * n + 2 * i] = to(ot[4 * n + 2 * i], v.x), ot[4 * n + 2 * i + 1] = to(ot[4 * n + 2 * i + 1], v.y);
+                }
+                total[i] = to(total[i], __ldcg(from + M + m0 + 8 * i)), mt[i] = to.max;
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        if (mine[i].pos < 0) continue;
+        float inv = __frcp_rn(total[i]);
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+            store_pair(out, mine[i], (kh * group + mine[i].head) * D + d0 + 8 * n + 2 * l, tile, kpad, __fmul_rn(ot[4 * n + 2 * i], inv),
+                       __fmul_rn(ot[4 * n + 2 * i + 1], inv));
+    }
+}
+
+#define ATTEND_MANY(D)                                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(384, 1) attend_many_##D(                                                                    \
+        half* out, const float* q, const half* kv, const int2* order, const int* tables, const Work* work, float* partials, int* arrivals,  \
+        int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {                                         \
+        attend_many<D>(out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window);        \
+    }
+ATTEND_MANY(16)
+ATTEND_MANY(32)
+ATTEND_MANY(64)
+ATTEND_MANY(80)
+ATTEND_MANY(96)
+ATTEND_MANY(128)
+ATTEND_MANY(192)
+ATTEND_MANY(256)

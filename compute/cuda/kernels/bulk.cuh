@@ -1,0 +1,44 @@
+// Bulk copies into shared memory and the barriers that they complete on: Hopper and later.
+#pragma once
+#include "common.cuh"
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
+// A barrier's phase ends when `count` threads have arrived and the bytes that they announced have come.
+__device__ __forceinline__ void barrier_init(uint64_t* b, int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0],%1;" ::"r"(shared_address(b)), "r"(count) : "memory");
+}
+
+// barriers_ready makes initialised barriers known to copies; a __syncthreads must follow.
+__device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory"); }
+
+__device__ __forceinline__ void barrier_arrive(uint64_t* b) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _,[%0];" ::"r"(shared_address(b)) : "memory");
+}
+
+__device__ __forceinline__ void barrier_expect(uint64_t* b, int bytes) { // arrives, too
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _,[%0],%1;" ::"r"(shared_address(b)), "r"(bytes) : "memory");
+}
+
+// barrier_wait waits for the end of the phase of this parity: 0 for the first, third, ..
+__device__ __forceinline__ void barrier_wait(uint64_t* b, int parity) {
+    asm volatile(
+        "{.reg .pred P;\n"
+        "wait: mbarrier.try_wait.parity.shared::cta.b64 P,[%0],%1;\n"
+        "@P bra done;\n"
+        "bra wait;\n"
+        "done: }" ::"r"(shared_address(b)), "r"(parity) : "memory");
+}
+
+// bulk_copy brings consecutive bytes, a multiple of 16, and tells the barrier.
+__device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes, uint64_t* b) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(shared_address(to)), "l"(from),
+                 "r"(bytes), "r"(shared_address(b)) : "memory");
+}
+
+// start() of common.cuh in two: what lies between them may read what no kernel of the step writes.
+__device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory"); }
+__device__ __forceinline__ void wait_for_earlier() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
+
+// copies_see_writes lets this thread's bulk copies see what it knows to have been written by ordinary stores.
+__device__ __forceinline__ void copies_see_writes() { asm volatile("fence.proxy.async;\n" ::: "memory"); }
