@@ -151,7 +151,7 @@ func (m *Model) Facts() Facts {
 	byFormat := map[string]int{}
 	for i := range m.file.Tensors {
 		t := &m.file.Tensors[i]
-		f.Bytes += len(t.Data)
+		f.Bytes += t.Size()
 		f.Parameters += t.Values()
 		byFormat[t.Type.String()] += t.Values()
 		if byFormat[t.Type.String()] > byFormat[f.Format] {

@@ -40,9 +40,9 @@ func Inspect(path string) (*Info, error) {
 	info.Template, _ = f.Meta.String(chatTemplate)
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
-		info.Tensors = append(info.Tensors, TensorInfo{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: len(t.Data)})
+		info.Tensors = append(info.Tensors, TensorInfo{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: t.Size()})
 		info.Parameters += t.Values()
-		info.Bytes += len(t.Data)
+		info.Bytes += t.Size()
 	}
 	return info, nil
 }

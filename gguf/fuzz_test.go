@@ -36,11 +36,15 @@ func FuzzOpen(f *testing.F) {
 		}
 		used := make([]bool, len(file))
 		for i := range h.tensors {
-			d := &h.tensors[i]
-			if size, err := byteSize(d.Type, d.Shape); err != nil || uint64(len(d.Data)) != size || d.end-d.start != len(d.Data) {
-				t.Fatalf("tensor %q: %s %v with %d bytes at %d to %d, want %d (%v)", d.Name, d.Type, d.Shape, len(d.Data), d.start, d.end, size, err)
+			d, start := &h.tensors[i], h.starts[i]
+			if size, err := byteSize(d.Type, d.Shape); err != nil || uint64(len(d.Data)) != size {
+				t.Fatalf("tensor %q: %s %v with %d bytes at %d, want %d (%v)", d.Name, d.Type, d.Shape, len(d.Data), start, size, err)
 			}
-			for k := d.start; k < d.end; k++ {
+			if !bytes.Equal(file[start:start+len(d.Data)], d.Data) {
+				t.Fatalf("tensor %q: its data does not stand at byte %d", d.Name, start)
+			}
+			for k := range len(d.Data) {
+				k += start
 				if used[k] {
 					t.Fatalf("tensor %q: byte %d belongs to another tensor", d.Name, k)
 				}

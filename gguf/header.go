@@ -22,6 +22,7 @@ type header struct {
 	alignment int
 	meta      *Metadata
 	tensors   []Tensor // with Data, windows into the bytes that were read
+	starts    []int    // where each tensor's data starts in them
 }
 
 // readHeader reads a whole file's bytes; file names it in messages.
@@ -51,6 +52,7 @@ func readHeader(file string, data []byte) (*header, error) {
 	}
 	for i := range infos {
 		h.tensors = append(h.tensors, infos[i].Tensor)
+		h.starts = append(h.starts, infos[i].start)
 	}
 	return h, nil
 }
@@ -123,9 +125,10 @@ func (m *Metadata) alignment() (int, error) {
 // info is an entry of the tensor table.
 type info struct {
 	Tensor
-	at     int    // where the entry stands in the file
-	offset uint64 // of the data, from the start of all tensor data
-	size   uint64 // of the data
+	at         int    // where the entry stands in the file
+	offset     uint64 // of the data, from the start of all tensor data
+	size       uint64 // of the data
+	start, end int    // of the data, in the file
 }
 
 // infos reads the tensor table of n entries.

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"memra/internal/mapped"
 )
 
 // The keys of a split set. split.no counts from 0, the names of the files from 1.
@@ -26,7 +28,7 @@ type File struct {
 	Tensors   []Tensor  // in the order of the tables, file after file
 
 	byName map[string]int
-	maps   []*mapping
+	maps   []*mapped.File
 }
 
 // Tensor is an array in a file.
@@ -34,10 +36,37 @@ type Tensor struct {
 	Name  string
 	Type  Type
 	Shape []int  // slowest first: what GGUF lists as ne [576 49152] is [49152 576], 49152 rows of 576 values
-	Data  []byte // the blocks, in the file's order; empty for a tensor with a zero dimension
+	Data  []byte // the blocks, in the file's order; empty for a tensor with a zero dimension, and where Make is set
 
-	from       *mapping // nil unless Open made the tensor
-	start, end int      // Data's place in the mapping
+	// Make computes the data of a tensor that no file holds as such, anew with each call. Nil: Data is the data.
+	Make func() ([]byte, error)
+
+	// Drop tells the system that the pages of bytes [from, to) of Data are not needed for now. Nil: there is nobody to tell.
+	Drop func(from, to int)
+}
+
+// Bytes returns the tensor's data, where it stands or newly made. Its length is Size.
+func (t *Tensor) Bytes() ([]byte, error) {
+	if t.Make == nil {
+		return t.Data, nil
+	}
+	data, err := t.Make()
+	if err != nil {
+		return nil, err
+	}
+	if len(data) != t.Size() {
+		return nil, fmt.Errorf("gguf: tensor %q: %d bytes were made, want %d for %s %v", t.Name, len(data), t.Size(), t.Type, t.Shape)
+	}
+	return data, nil
+}
+
+// Size returns how many bytes the data of the tensor's type and shape has, and 0 for a type or a shape that cannot be.
+func (t *Tensor) Size() int {
+	size, err := byteSize(t.Type, t.Shape)
+	if err != nil {
+		return 0
+	}
+	return int(size)
 }
 
 // Values returns how many values the tensor has, the product of its shape.
@@ -52,8 +81,8 @@ func (t *Tensor) Values() int {
 // Release tells the system that the pages of bytes [from, to) of this tensor's data are not needed for now. The data stays
 // readable: its next use reads the file again.
 func (t *Tensor) Release(from, to int) {
-	if t.from != nil {
-		t.from.release(t.start+from, t.start+to)
+	if t.Drop != nil {
+		t.Drop(from, to)
 	}
 }
 
@@ -75,11 +104,11 @@ func Open(path string) (*File, error) {
 func (f *File) Close() error {
 	var errs []error
 	for _, m := range f.maps {
-		errs = append(errs, m.close())
+		errs = append(errs, m.Close())
 	}
 	f.maps = nil
 	for i := range f.Tensors {
-		f.Tensors[i].Data, f.Tensors[i].from = nil, nil
+		f.Tensors[i].Data, f.Tensors[i].Drop = nil, nil
 	}
 	return errors.Join(errs...)
 }
@@ -97,23 +126,23 @@ func (f *File) Tensor(name string) (*Tensor, bool) {
 // readable: its next use reads the file again.
 func (f *File) Release() {
 	for _, m := range f.maps {
-		m.release(0, len(m.data))
+		m.Release(0, len(m.Data))
 	}
 }
 
 // read maps one file and reads its header.
 func (f *File) read(path string) (*header, error) {
-	m, err := openMapping(path)
+	m, err := mapped.Open(path, "the .gguf file")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("gguf: %w", err)
 	}
 	f.maps = append(f.maps, m)
-	h, err := readHeader(path, m.data)
+	h, err := readHeader(path, m.Data)
 	if err != nil {
 		return nil, err
 	}
-	for i := range h.tensors {
-		h.tensors[i].from = m
+	for i, start := range h.starts {
+		h.tensors[i].Drop = func(from, to int) { m.Release(start+from, start+to) }
 	}
 	return h, nil
 }

@@ -42,7 +42,8 @@ func Write(path string, meta *Metadata, tensors []Tensor) (err error) {
 	return os.Rename(tmp.Name(), path)
 }
 
-// Encode writes what Write does to w. It checks everything before it writes anything.
+// Encode writes what Write does to w. It checks everything before it writes anything, but for data that is made: a tensor is
+// made when its turn comes, so that one at a time is in memory.
 func Encode(w io.Writer, meta *Metadata, tensors []Tensor) error {
 	alignment, err := meta.alignment()
 	if err != nil {
@@ -68,7 +69,7 @@ func Encode(w io.Writer, meta *Metadata, tensors []Tensor) error {
 			return fmt.Errorf("gguf: tensor %d %q: %w", i, t.Name, err)
 		case len(t.Shape) > maxDims:
 			return fmt.Errorf("gguf: tensor %d %q: shape %v has %d dimensions, want at most %d", i, t.Name, t.Shape, len(t.Shape), maxDims)
-		case uint64(len(t.Data)) != size:
+		case t.Make == nil && uint64(len(t.Data)) != size:
 			return fmt.Errorf("gguf: tensor %d %q: has %d bytes of data, want %d for %s %v", i, t.Name, len(t.Data), size, t.Type, t.Shape)
 		case seen[t.Name]:
 			return fmt.Errorf("gguf: tensor %d %q: another tensor has the same name", i, t.Name)
@@ -93,7 +94,12 @@ func Encode(w io.Writer, meta *Metadata, tensors []Tensor) error {
 	}
 	aligned(head)
 	for _, t := range tensors {
-		aligned(t.Data)
+		data, err := t.Bytes()
+		if err != nil {
+			return err
+		}
+		aligned(data)
+		t.Release(0, len(t.Data))
 	}
 	return out.Flush()
 }

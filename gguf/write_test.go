@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -114,5 +115,33 @@ func TestWhatCannotBeReadIsNotWritten(t *testing.T) {
 				t.Errorf("the old file is not untouched and alone: %q, %v", b, entries)
 			}
 		})
+	}
+}
+
+func TestDataThatIsMadeIsWrittenLikeDataThatIsThere(t *testing.T) {
+	there := Tensor{Name: "a", Type: F16, Shape: []int{3}, Data: []byte{1, 2, 3, 4, 5, 6}}
+	made := Tensor{Name: "a", Type: F16, Shape: []int{3}, Make: func() ([]byte, error) { return bytes.Clone(there.Data), nil }}
+	var want, got bytes.Buffer
+	if err := errors.Join(Encode(&want, new(Metadata), []Tensor{there}), Encode(&got, new(Metadata), []Tensor{made})); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Error("the files differ")
+	}
+	path := filepath.Join(t.TempDir(), "f.gguf")
+	for _, c := range []struct {
+		make func() ([]byte, error)
+		want string
+	}{
+		{func() ([]byte, error) { return nil, errors.New("no luck") }, "no luck"},
+		{func() ([]byte, error) { return make([]byte, 5), nil }, `tensor "a": 5 bytes were made, want 6`},
+	} {
+		made.Make = c.make
+		if err := Write(path, new(Metadata), []Tensor{made}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) > 0 {
+			t.Errorf("a write that failed leaves %s", left[0].Name())
+		}
 	}
 }

@@ -161,7 +161,11 @@ func (b *binder) pack(d compute.Device) (bytes int, err error) {
 func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (bytes int, err error) {
 	switch wants[0].field.Interface().(type) {
 	case compute.Weight:
-		w, err := d.Pack(t.Type, t.Shape[0], t.Shape[1], t.Data, t.Release)
+		data, err := t.Bytes()
+		if err != nil {
+			return 0, err
+		}
+		w, err := d.Pack(t.Type, t.Shape[0], t.Shape[1], data, t.Release)
 		if err != nil {
 			return 0, err
 		}
@@ -191,7 +195,11 @@ func floats(t *gguf.Tensor) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	data, err := t.Bytes()
+	if err != nil {
+		return nil, err
+	}
 	values := make([]float32, t.Values())
-	f.Dequantize(values, t.Data)
+	f.Dequantize(values, data)
 	return values, nil
 }
