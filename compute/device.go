@@ -11,6 +11,21 @@ type Device interface {
 	// Name says what computes, for people: "cpu (AVX-512 VNNI, 2 threads)".
 	Name() string
 
+	// Class names the device's numeric class: "cpu", "cuda". Devices of one class give the same bits.
+	Class() string
+
+	// Step is how many rows a step may have before more of them bring nothing: what long prompts are cut into.
+	Step() int
+
+	// Memory is what Pack, NewKV and steps take from.
+	Memory() (Memory, error)
+
+	// ReadBandwidth measures how fast the device reads memory that no cache holds, in bytes a second.
+	ReadBandwidth() (float64, error)
+
+	// Kernels is how many kernels the last step launched; 0 for a device whose steps are not made of such.
+	Kernels() int
+
 	// Pack makes a weight [rows, width] from tensor data in a file's format. The data is not kept; done, if not nil, hears
 	// which bytes of it have been read for good, from several goroutines. An error names the formats that the device takes.
 	Pack(format gguf.Type, rows, width int, data []byte, done func(from, to int)) (Weight, error)
@@ -27,4 +42,10 @@ type Device interface {
 
 	// Close frees everything the device holds.
 	Close() error
+}
+
+// Memory is a device's memory, in bytes.
+type Memory struct {
+	Free, Total int  // now, for any process, and in all; both 0: not known
+	Lazy        bool // what is reserved is taken piece by piece, as it is written: reserving more than is free may do no harm
 }

@@ -44,6 +44,15 @@ func (d *Device) Name() string {
 	return fmt.Sprintf("cpu (%s, %d threads)", d.kernels.name, d.pool.threads)
 }
 
+// Class: see compute.Device. Every CPU computes the same bits.
+func (d *Device) Class() string { return "cpu" }
+
+// Step is enough to amortise reading the weights, and few enough for activations to stay small.
+func (d *Device) Step() int { return 256 }
+
+// Kernels: a step is not made of kernels.
+func (d *Device) Kernels() int { return 0 }
+
 // Threads is how many threads compute.
 func (d *Device) Threads() int { return d.pool.threads }
 

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"memra/compute"
@@ -21,6 +22,7 @@ type Device struct {
 	major, minor    int // compute capability
 	multiprocessors int
 	memory          uint64
+	version         int    // of CUDA, that the driver supports: 13000 is 13.0
 	target          string // of the artefacts it runs
 
 	// What follows belongs to the owner's thread.
@@ -40,6 +42,9 @@ type Device struct {
 }
 
 var _ compute.Device = (*Device)(nil)
+
+// ErrNoGPU is wrapped by errors of Open on a machine without a GPU or its driver: nothing is wrong there.
+var ErrNoGPU = errors.New("cuda: no GPU")
 
 // Available says why no GPU can compute, nil if one can: device 0 is opened as far as it takes to know.
 func Available() error {
@@ -67,18 +72,17 @@ func query(drv driver, index int) (*Device, error) {
 	d := &Device{driver: drv, index: index}
 	s := drv.init()
 	if s == errorNoDevice {
-		return nil, fmt.Errorf("cuda: the NVIDIA driver sees no GPU; compute on the CPU")
+		return nil, fmt.Errorf("%w: the NVIDIA driver sees none; compute on the CPU", ErrNoGPU)
 	}
 	if err := check(drv, s, "cuInit"); err != nil {
 		return nil, err
 	}
-	version, s := drv.version()
-	if err := check(drv, s, "cuDriverGetVersion"); err != nil {
-		return nil, err
+	if d.version, s = drv.version(); s != success {
+		return nil, check(drv, s, "cuDriverGetVersion")
 	}
-	if version < minVersion {
+	if d.version < minVersion {
 		return nil, fmt.Errorf("cuda: the NVIDIA driver supports CUDA %d.%d, the kernels want %d.%d; install driver 580 or later",
-			version/1000, version%1000/10, minVersion/1000, minVersion%1000/10)
+			d.version/1000, d.version%1000/10, minVersion/1000, minVersion%1000/10)
 	}
 	count, s := drv.deviceCount()
 	if err := check(drv, s, "cuDeviceGetCount"); err != nil {
@@ -141,17 +145,39 @@ func open(drv driver, index int) (*Device, error) {
 
 // Name says what computes.
 func (d *Device) Name() string {
-	return fmt.Sprintf("cuda:%d (%s, %d multiprocessors, %.0f GiB)", d.index, d.name, d.multiprocessors, float64(d.memory)/(1<<30))
+	return fmt.Sprintf("cuda:%d (%s, %d multiprocessors, %.0f GiB, CUDA %d.%d)", d.index, d.name, d.multiprocessors, float64(d.memory)/(1<<30),
+		d.version/1000, d.version%1000/10)
 }
 
-// Memory is the device's memory in bytes: free now, for any process, and in all.
-func (d *Device) Memory() (free, total uint64, err error) {
-	err = d.owner.do(func() error {
-		var s status
-		free, total, s = d.driver.memInfo()
-		return check(d.driver, s, "cuMemGetInfo")
+// Class: see compute.Device. All GPUs compute the same bits.
+func (d *Device) Class() string { return "cuda" }
+
+// Step is enough for the matmuls to be bound by arithmetic rather than by memory.
+func (d *Device) Step() int { return 2048 }
+
+// SetEager says whether steps that repeat are launched kernel by kernel rather than as graphs. The bits are the same: this is
+// for checking that.
+func (d *Device) SetEager(eager bool) {
+	d.owner.do(func() error { d.graphs.eager = eager; return nil })
+}
+
+// Graphs is how many steps are kept as graphs.
+func (d *Device) Graphs() (n int) {
+	d.owner.do(func() error { n = len(d.graphs.list); return nil })
+	return n
+}
+
+// KernelNames lists the kernels of the last step, each once, in the order of their first launch.
+func (d *Device) KernelNames() (names []string) {
+	d.owner.do(func() error {
+		for i := range d.step.launches {
+			if n := d.step.launches[i].kernel.name; !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+		return nil
 	})
-	return free, total, err
+	return names
 }
 
 // Close frees everything the device holds. A second Close does nothing.

@@ -18,7 +18,7 @@ func TestOpenNamesWhatIsMissing(t *testing.T) {
 		index int
 		words []string
 	}{
-		{"no GPU", func(f *fake) { f.fails["cuInit"] = errorNoDevice }, 0, []string{"sees no GPU", "CPU"}},
+		{"no GPU", func(f *fake) { f.fails["cuInit"] = errorNoDevice }, 0, []string{"no GPU", "driver sees none", "CPU"}},
 		{"an old driver", func(f *fake) { f.driverVersion = 12040 }, 0, []string{"CUDA 12.4", "13.0", "580"}},
 		{"a GPU that is not there", func(*fake) {}, 3, []string{"GPU 3 of 1"}},
 		{"an old GPU", func(f *fake) { f.major, f.minor = 7, 5 }, 0, []string{"7.5", "8.0", "CPU"}},
@@ -78,6 +78,59 @@ func TestAFaultComesBackFromTheStepAndStays(t *testing.T) {
 	mentions(t, err, "failed earlier")
 	_, err = d.Pack(gguf.F32, 1, 8, make([]byte, 32), nil)
 	mentions(t, err, "failed earlier")
+}
+
+func TestMeasuringTheBandwidthGivesItsMemoryBack(t *testing.T) {
+	f := newFake()
+	d := openFake(t, f)
+	before := f.free
+	for _, free := range []uint64{before, 1 << 30} { // the second has room for less than it would like
+		f.free = free
+		if _, err := d.ReadBandwidth(); err != nil {
+			t.Fatal(err)
+		}
+		if f.free != free {
+			t.Errorf("%d bytes are free afterwards, want %d", f.free, free)
+		}
+	}
+	f.free = 100 << 20
+	_, err := d.ReadBandwidth()
+	mentions(t, err, "read bandwidth", "104857600 of")
+	f.free = before
+	f.fails["cuLaunchKernelEx"] = 700
+	_, err = d.ReadBandwidth()
+	mentions(t, err, "cuLaunchKernelEx(read", "ILLEGAL_ADDRESS")
+	delete(f.fails, "cuLaunchKernelEx")
+	_, err = d.Run(func(compute.Ops) compute.Tensor { return compute.Tensor{} })
+	mentions(t, err, "failed earlier")
+}
+
+func TestEagerStepsAreNoGraphs(t *testing.T) {
+	f := newFake()
+	d := openFake(t, f)
+	m := newToy(t, d, gguf.Q8_0, 64)
+	step := func() {
+		if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(2, 5)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.SetEager(true)
+	for range 3 {
+		step()
+	}
+	if f.replays != 0 || d.Graphs() != 0 {
+		t.Errorf("%d replays of %d graphs, want none", f.replays, d.Graphs())
+	}
+	d.SetEager(false)
+	for range 3 {
+		step()
+	}
+	if f.replays == 0 || d.Graphs() != 1 {
+		t.Errorf("%d replays of %d graphs, want some of 1", f.replays, d.Graphs())
+	}
+	if names := d.KernelNames(); !slices.Contains(names, "add_norm") || len(names) >= d.Kernels() {
+		t.Errorf("kernels %q of %d launches", names, d.Kernels())
+	}
 }
 
 func TestAKernelIsAllowedTheSharedMemoryThatItIsLaunchedWith(t *testing.T) {
@@ -193,6 +246,9 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 				}
 			}
 		}
+	}
+	if rate, err := d.ReadBandwidth(); err != nil || rate != (2<<30)/1e-3 { // the fake's events lie a millisecond apart
+		t.Errorf("read bandwidth %v, %v", rate, err)
 	}
 	units, err := artefact.Read(built())
 	if err != nil {

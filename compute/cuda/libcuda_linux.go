@@ -29,7 +29,7 @@ type libcuda struct {
 func openDriver() (driver, error) {
 	lib, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
-		return nil, fmt.Errorf("cuda: no NVIDIA driver: %w; install one of 580 or later (CUDA 13.0), or compute on the CPU", err)
+		return nil, fmt.Errorf("%w: no NVIDIA driver: %w; install one of 580 or later (CUDA 13.0), or compute on the CPU", ErrNoGPU, err)
 	}
 	l := new(libcuda)
 	for _, f := range []struct {

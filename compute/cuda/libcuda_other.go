@@ -8,5 +8,5 @@ import (
 )
 
 func openDriver() (driver, error) {
-	return nil, fmt.Errorf("cuda: %s on %s is not supported, want linux on amd64 or arm64; compute on the CPU", runtime.GOOS, runtime.GOARCH)
+	return nil, fmt.Errorf("%w: %s on %s is not supported, want linux on amd64 or arm64; compute on the CPU", ErrNoGPU, runtime.GOOS, runtime.GOARCH)
 }

@@ -192,15 +192,15 @@ func TestAFaultOfTheGPUComesBackFromTheStepAndStays(t *testing.T) {
 
 func TestOutOfMemoryOnTheGPUSaysTheNumbers(t *testing.T) {
 	d := gpu(t)
-	free, total, err := d.Memory()
+	m, err := d.Memory()
 	if err != nil {
 		t.Fatal(err)
 	}
 	shape := compute.KVShape{Layers: 32, Heads: 8, HeadDim: 128}
-	_, err = d.NewKV(shape, int(total)/shape.PageBytes()+1)
+	_, err = d.NewKV(shape, m.Total/shape.PageBytes()+1)
 	mentions(t, err, "out of memory", "would fit", "are free")
-	t.Logf("%d of %d bytes are free: %v", free, total, err)
-	if free == 0 {
+	t.Logf("%d of %d bytes are free: %v", m.Free, m.Total, err)
+	if m.Free == 0 {
 		t.Error("no memory is free")
 	}
 }
