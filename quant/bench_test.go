@@ -28,7 +28,7 @@ func bench(b *testing.B, encode bool) {
 			b.SetBytes(4 * n)
 			for b.Loop() {
 				if encode {
-					f.Quantize(data, x)
+					f.Quantize(data, x, nil)
 				} else {
 					f.Dequantize(x, data)
 				}

@@ -22,7 +22,7 @@ func ExampleFor() {
 		log.Fatal(err)
 	}
 	blocks := make([]byte, size)
-	f.Quantize(blocks, row)
+	f.Quantize(blocks, row, nil)
 	f.Dequantize(row, blocks)
 	fmt.Println(size, "bytes", row[:10], row[16:19])
 	// Output: 36 bytes [-8 -7 -6 -5 -4 -3 -2 -1 0 1] [7 -8 -7]

@@ -20,7 +20,7 @@ func decodeF32(dst []float32, src []byte) {
 	}
 }
 
-func encodeF32(dst []byte, src []float32) {
+func encodeF32(dst []byte, src, _ []float32) {
 	for j, x := range src {
 		binary.LittleEndian.PutUint32(dst[4*j:], math.Float32bits(x))
 	}
@@ -32,7 +32,7 @@ func decodeF16(dst []float32, src []byte) {
 	}
 }
 
-func encodeF16(dst []byte, src []float32) {
+func encodeF16(dst []byte, src, _ []float32) {
 	for j, x := range src {
 		binary.LittleEndian.PutUint16(dst[2*j:], F32ToF16(x))
 	}
@@ -44,7 +44,7 @@ func decodeBF16(dst []float32, src []byte) {
 	}
 }
 
-func encodeBF16(dst []byte, src []float32) {
+func encodeBF16(dst []byte, src, _ []float32) {
 	for j, x := range src {
 		binary.LittleEndian.PutUint16(dst[2*j:], F32ToBF16(x))
 	}

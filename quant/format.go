@@ -21,15 +21,22 @@ type Format struct {
 	Dequantize func(dst []float32, src []byte)
 
 	// Quantize encodes whole blocks, lengths as for Dequantize. The values must be finite: one that is not spoils its
-	// block. Nil for a format that is only read.
-	Quantize func(dst []byte, src []float32)
+	// block. importance has a weight >= 0 for each value's squared error, or is nil where all count alike; formats without
+	// blocks, and Q8_0, round to the nearest in any case. Quantize is nil for a format that is only read.
+	Quantize func(dst []byte, src, importance []float32)
+
+	// Widen decodes one block to integers, from which Dequantize makes the values. Nil for a format whose blocks are no Wide.
+	Widen func(dst *Wide, src []byte)
 }
+
+// encoder encodes one block; importance may be nil.
+type encoder = func(dst []byte, src, importance []float32)
 
 var formats = map[gguf.Type]*Format{}
 
 // register adds a format to the table, from the init of the format's own file. decode and encode handle one block of a
 // format with blocks, and a run of values of a format without (block size 1); encode may be nil.
-func register(t gguf.Type, decode func(dst []float32, src []byte), encode func(dst []byte, src []float32)) {
+func register(t gguf.Type, decode func(dst []float32, src []byte), encode encoder) {
 	f := &Format{Type: t, Name: t.String()}
 	f.Block, f.Bytes = t.Block()
 	f.Dequantize = func(dst []float32, src []byte) {
@@ -39,10 +46,17 @@ func register(t gguf.Type, decode func(dst []float32, src []byte), encode func(d
 		}
 	}
 	if encode != nil {
-		f.Quantize = func(dst []byte, src []float32) {
+		f.Quantize = func(dst []byte, src, importance []float32) {
 			values, bytes := f.step(len(src), len(dst))
+			if importance != nil && len(importance) != len(src) {
+				panic(fmt.Sprintf("quant: %s: %d values with %d weights of importance, want as many or none", f.Name, len(src), len(importance)))
+			}
 			for ; len(src) > 0; dst, src = dst[bytes:], src[values:] {
-				encode(dst[:bytes], src[:values])
+				var weights []float32
+				if importance != nil {
+					weights, importance = importance[:values], importance[values:]
+				}
+				encode(dst[:bytes], src[:values], weights)
 			}
 		}
 	}

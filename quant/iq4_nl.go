@@ -9,7 +9,7 @@ import "memra/gguf"
 //	      │  d   │ q16  q0 │ q17  q1 │   │ q31 q15 │    d f16; nibbles as in Q4_0
 //	      └──────┴─────────┴─────────┴─ ─┴─────────┘
 //	x[j] = d * uneven[q[j]]
-func init() { register(gguf.IQ4_NL, decodeIQ4_NL, nil) }
+func init() { register(gguf.IQ4_NL, decodeIQ4_NL, encodeIQ4_NL) }
 
 // uneven holds the steps of IQ4_NL and IQ4_XS: dense around zero, as weights are.
 var uneven = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
@@ -20,4 +20,11 @@ func decodeIQ4_NL(dst []float32, src []byte) {
 		dst[j] = d * uneven[b&15]
 		dst[j+16] = d * uneven[b>>4]
 	}
+}
+
+func encodeIQ4_NL(dst []byte, src, importance []float32) {
+	var w [32]float64
+	weightOf(w[:], src, importance)
+	d := float64(putHalf(dst, float32(fitUneven(src, w[:]))))
+	putUneven(dst[2:], src, inverse(d))
 }

@@ -2,14 +2,14 @@ package quant
 
 import "math"
 
-// The K formats store scales of scales, so the best codes cannot be read off a group's extremes. Both fits below work in
-// three steps: a least-squares fit per group over several trial spacings, rounding of the groups' scales to the block's
-// grid, and a choice among the neighbouring grid points by the error that is left. Errors are weighted by weightOf: a
-// large weight's error moves an output more often. Products are converted before they are added, so no machine fuses them
-// and the bytes are the same everywhere.
+// The K formats store scales of scales, so the best codes cannot be read off a group's extremes. The fits here, in ksigned.go
+// and in ktable.go work in three steps: a least-squares fit per group over several trial spacings, rounding of the groups'
+// scales to the block's grid, and a choice among the neighbouring grid points by the error that is left. Errors are weighted
+// by weightOf. Products are converted before they are added, so no machine fuses them and the bytes are the same everywhere.
 
-// weightOf fills w with the weight of each value's squared error: its magnitude plus the group's root mean square.
-func weightOf(w []float64, x []float32) {
+// weightOf fills w with the weight of each value's squared error: its magnitude plus the group's root mean square, for a large
+// weight's error moves an output more often; times its importance, if that is known.
+func weightOf(w []float64, x, importance []float32) {
 	var sum float64
 	for _, v := range x {
 		sum += float64(float64(v) * float64(v))
@@ -17,46 +17,69 @@ func weightOf(w []float64, x []float32) {
 	rms := math.Sqrt(sum / float64(len(x)))
 	for j, v := range x {
 		w[j] = rms + math.Abs(float64(v))
+		if importance != nil {
+			w[j] *= float64(importance[j])
+		}
 	}
 }
 
-// fitGroups encodes the 256 values of src as codes q of 0 to top, with x = d*s*q - dmin*m and s, m for each group of 32.
-// It writes d, dmin and the packed s and m to head, the first 16 bytes of a Q4_K or Q5_K block.
-func fitGroups(head []byte, q *[256]byte, src []float32, top float64) {
+// part is values [from, to) of the importance, nil where there is none.
+func part(importance []float32, from, to int) []float32 {
+	if importance == nil {
+		return nil
+	}
+	return importance[from:to]
+}
+
+// affine is a format of 256 values with x = d*s*q - dmin*m: groups of equal size, each with a scale s and a minimum m.
+type affine struct {
+	group int     // values of a group
+	top   float64 // codes are 0 to top
+	steps float64 // s and m are 0 to steps
+}
+
+// fit encodes the values of src. It writes d and dmin to their places, and returns s, m of each group and the codes.
+func (f affine) fit(d, dmin []byte, src, importance []float32) (s, m [16]byte, q [256]byte) {
 	var w [256]float64
-	var scale, low [8]float64
+	var scale, low [16]float64
 	var mostScale, mostLow float64
-	for g := range 8 {
-		x, w := src[32*g:][:32], w[32*g:][:32]
-		weightOf(w, x)
-		scale[g], low[g] = fitAffine(x, w, top)
+	groups := 256 / f.group
+	at := func(g int) ([]float32, []float64) { return src[g*f.group:][:f.group], w[g*f.group:][:f.group] }
+	for g := range groups {
+		x, w := at(g)
+		weightOf(w, x, part(importance, g*f.group, (g+1)*f.group))
+		scale[g], low[g] = fitAffine(x, w, f.top, false)
 		mostScale, mostLow = max(mostScale, scale[g]), max(mostLow, low[g])
 	}
-	d := float64(putHalf(head, float32(mostScale/63)))
-	dmin := float64(putHalf(head[2:], float32(mostLow/63)))
-	var s, m [8]byte
-	for g := range 8 {
-		x, w := src[32*g:][:32], w[32*g:][:32]
+	unit := float64(putHalf(d, float32(mostScale/f.steps)))
+	unitLow := float64(putHalf(dmin, float32(mostLow/f.steps)))
+	for g := range groups {
+		x, w := at(g)
 		best := math.Inf(1)
-		for _, ds := range around(scale[g], d, 63) {
-			for _, dm := range around(low[g], dmin, 63) {
-				if e := affineError(x, w, d*ds, float64(dmin*dm), top); e < best {
+		for _, ds := range around(scale[g], unit, 0, f.steps) {
+			for _, dm := range around(low[g], unitLow, 0, f.steps) {
+				if e := affineError(x, w, unit*ds, float64(unitLow*dm), f.top); e < best {
 					best, s[g], m[g] = e, byte(ds), byte(dm)
 				}
 			}
 		}
-		inv, low := inverse(d*float64(s[g])), float64(dmin*float64(m[g]))
+		inv, low := inverse(unit*float64(s[g])), float64(unitLow*float64(m[g]))
 		for l, v := range x {
-			q[32*g+l] = byte(affineCode(v, inv, low, top))
+			q[g*f.group+l] = byte(affineCode(v, inv, low, f.top))
 		}
 	}
-	putScaleMins(head[4:], &s, &m)
+	return s, m, q
 }
 
-// fitAffine returns the scale and low >= 0 that fit x as scale*q - low with codes q of 0 to top.
-func fitAffine(x []float32, w []float64, top float64) (scale, low float64) {
+// fitAffine returns the scale and the low that fit x as scale*q - low with codes q of 0 to top. low is at least 0 unless it may
+// be anything.
+func fitAffine(x []float32, w []float64, top float64, anyLow bool) (scale, low float64) {
 	bottom, high := span(x)
-	from, width := min(0, float64(bottom)), float64(high)-min(0, float64(bottom))
+	from := float64(bottom)
+	if !anyLow {
+		from = min(0, from)
+	}
+	width := float64(high) - from
 	if width <= 0 {
 		return 0, -from
 	}
@@ -79,7 +102,7 @@ func fitAffine(x []float32, w []float64, top float64) (scale, low float64) {
 		}
 		s, o := sqx/sqq, 0.0 // through the origin, unless a free offset is possible
 		if det := float64(n*sqq) - float64(sq*sq); det > 0 {
-			if free := (float64(sqq*sx) - float64(sq*sqx)) / det; free < 0 { // the format subtracts only
+			if free := (float64(sqq*sx) - float64(sq*sqx)) / det; free < 0 || anyLow { // the K formats subtract only
 				s, o = (float64(n*sqx)-float64(sx*sq))/det, free
 			}
 		}
@@ -109,18 +132,30 @@ func affineError(x []float32, w []float64, scale, low, top float64) float64 {
 	return sum
 }
 
-// around returns the points of the grid 0..top (times unit) next to v: the nearest and its neighbours.
-func around(v, unit, top float64) []float64 {
+// around returns the points of the grid bottom..top (times unit) next to v: the nearest and its neighbours.
+func around(v, unit, bottom, top float64) []float64 {
 	if unit == 0 {
 		return []float64{0}
 	}
-	near := clamp(math.RoundToEven(v/unit), 0, top)
-	points := []float64{near}
-	if near > 0 {
+	near := clamp(math.RoundToEven(v/unit), bottom, top)
+	points := make([]float64, 1, 3)
+	points[0] = near
+	if near > bottom {
 		points = append(points, near-1)
 	}
 	if near < top {
 		points = append(points, near+1)
 	}
 	return points
+}
+
+// searchAffine encodes one level of scales for importance: 32 values as codes of 0 to top, x = d*q + m with m of any sign. It
+// writes d and m to dst and returns the code of a value.
+func searchAffine(dst []byte, src, importance []float32, top float64) func(j int) byte {
+	var w [32]float64
+	weightOf(w[:], src, importance)
+	scale, low := fitAffine(src, w[:], top, true)
+	d, m := float64(putHalf(dst, float32(scale))), float64(putHalf(dst[2:], float32(-low)))
+	inv := inverse(d)
+	return func(j int) byte { return byte(affineCode(src[j], inv, -m, top)) }
 }

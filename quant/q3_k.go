@@ -10,18 +10,33 @@ import "memra/gguf"
 //	      │           │           │           │ 12 bytes │ f16 │      2 low bits at bit 2r of qs[32h + l]
 //	      └───────────┴───────────┴───────────┴──────────┴─────┘      1 upper bit, bit 4h+r of up[l]
 //	x[j] = d*(s[j/16] - 32) * (q[j] - 4)
-func init() { register(gguf.Q3_K, decodeQ3_K, nil) }
+func init() { registerWide(gguf.Q3_K, widenQ3_K, encodeQ3_K) }
 
-func decodeQ3_K(dst []float32, src []byte) {
-	up, qs, s, d := src[:32], src[32:96], src[96:108], half(src[108:])
+func widenQ3_K(w *Wide, src []byte) {
+	up, qs, s := src[:32], src[32:96], src[96:108]
+	w.D = half(src[108:])
 	for g := range 16 {
 		h, r, l := g/8, g%8/2, g%2*16
-		scale := d * float32(int(sixBits(s, g))-32)
+		w.S[g] = int8(sixBits(s, g)) - 32
 		qs, up := qs[32*h+l:][:16], up[l:][:16]
 		for i := range 16 {
 			q := qs[i]>>(2*r)&3 | up[i]>>(4*h+r)&1<<2
-			dst[16*g+i] = scale * float32(int(q)-4)
+			w.Q[16*g+i] = int8(q) - 4
 		}
+	}
+}
+
+func encodeQ3_K(dst []byte, src, importance []float32) {
+	s, q := signed{half: 4, steps: 32}.fit(dst[108:], src, importance)
+	clear(dst[:108])
+	for g, s := range s {
+		putSixBits(dst[96:108], g, s)
+	}
+	up, qs := dst[:32], dst[32:96]
+	for j, q := range q {
+		h, r, l := j/128, j%128/32, j%32
+		qs[32*h+l] |= q & 3 << (2 * r)
+		up[l] |= q >> 2 << (4*h + r)
 	}
 }
 
@@ -31,4 +46,10 @@ func decodeQ3_K(dst []float32, src []byte) {
 //	     8-11  upper two bits of g+12, g+8, g+4, g
 func sixBits(b []byte, g int) byte {
 	return b[g%8]>>(4*(g/8))&15 | b[8+g%4]>>(2*(g/4))&3<<4
+}
+
+// putSixBits packs what sixBits unpacks, into zeros.
+func putSixBits(b []byte, g int, s byte) {
+	b[g%8] |= s & 15 << (4 * (g / 8))
+	b[8+g%4] |= s >> 4 << (2 * (g / 4))
 }

@@ -19,13 +19,21 @@ func decodeQ4_0(dst []float32, src []byte) {
 	}
 }
 
-// encodeQ4_0 gives code 0 to the value of the largest magnitude, whose sign d takes over with -8.
-func encodeQ4_0(dst []byte, src []float32) {
+// encodeQ4_0 gives code 0 to the value of the largest magnitude, whose sign d takes over with -8. For importance it searches.
+func encodeQ4_0(dst []byte, src, importance []float32) {
+	if importance != nil {
+		putFour(dst[2:], searchLinear(dst, src, importance, 8))
+		return
+	}
 	d := extreme(src) / -8
 	inv := inverse(d)
 	putHalf(dst, d)
+	putFour(dst[2:], func(j int) byte { return code(float32(src[j]*inv)+8.5, 15) })
+}
+
+// putFour writes 32 codes of 4 bits.
+func putFour(dst []byte, q func(j int) byte) {
 	for j := range 16 {
-		low, high := code(float32(src[j]*inv)+8.5, 15), code(float32(src[j+16]*inv)+8.5, 15)
-		dst[2+j] = low | high<<4
+		dst[j] = q(j) | q(j+16)<<4
 	}
 }

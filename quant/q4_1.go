@@ -19,15 +19,16 @@ func decodeQ4_1(dst []float32, src []byte) {
 	}
 }
 
-// encodeQ4_1 spreads the codes from the smallest to the largest value.
-func encodeQ4_1(dst []byte, src []float32) {
+// encodeQ4_1 spreads the codes from the smallest to the largest value. For importance it searches.
+func encodeQ4_1(dst []byte, src, importance []float32) {
+	if importance != nil {
+		putFour(dst[4:], searchAffine(dst, src, importance, 15))
+		return
+	}
 	m, top := span(src)
 	d := (top - m) / 15
 	inv := inverse(d)
 	putHalf(dst, d)
 	putHalf(dst[2:], m)
-	for j := range 16 {
-		low, high := code(float32((src[j]-m)*inv)+0.5, 15), code(float32((src[j+16]-m)*inv)+0.5, 15)
-		dst[4+j] = low | high<<4
-	}
+	putFour(dst[4:], func(j int) byte { return code(float32((src[j]-m)*inv)+0.5, 15) })
 }

@@ -38,7 +38,7 @@ func scaleMin(b []byte, g int) (s, m byte) {
 }
 
 // putScaleMins packs what scaleMin unpacks, for all eight groups.
-func putScaleMins(b []byte, s, m *[8]byte) {
+func putScaleMins(b, s, m []byte) {
 	for g := range 4 {
 		b[g] = s[g] | s[g+4]>>4<<6
 		b[g+4] = m[g] | m[g+4]>>4<<6
@@ -46,9 +46,9 @@ func putScaleMins(b []byte, s, m *[8]byte) {
 	}
 }
 
-func encodeQ4_K(dst []byte, src []float32) {
-	var q [256]byte
-	fitGroups(dst[:16], &q, src, 15)
+func encodeQ4_K(dst []byte, src, importance []float32) {
+	s, m, q := affine{group: 32, top: 15, steps: 63}.fit(dst, dst[2:], src, importance)
+	putScaleMins(dst[4:], s[:8], m[:8])
 	for g := 0; g < 8; g += 2 {
 		for l := range 32 {
 			dst[16+16*g+l] = q[32*g+l] | q[32*g+32+l]<<4

@@ -27,8 +27,12 @@ func decodeQ5_0(dst []float32, src []byte) {
 // fifth adds bit j of h to a nibble.
 func fifth(nibble byte, h uint32, j int) byte { return nibble | byte(h>>j&1)<<4 }
 
-// encodeQ5_0 gives code 0 to the value of the largest magnitude, whose sign d takes over with -16.
-func encodeQ5_0(dst []byte, src []float32) {
+// encodeQ5_0 gives code 0 to the value of the largest magnitude, whose sign d takes over with -16. For importance it searches.
+func encodeQ5_0(dst []byte, src, importance []float32) {
+	if importance != nil {
+		putFive(dst[2:], searchLinear(dst, src, importance, 16))
+		return
+	}
 	d := extreme(src) / -16
 	inv := inverse(d)
 	putHalf(dst, d)

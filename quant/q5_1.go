@@ -24,8 +24,12 @@ func decodeQ5_1(dst []float32, src []byte) {
 	}
 }
 
-// encodeQ5_1 spreads the codes from the smallest to the largest value.
-func encodeQ5_1(dst []byte, src []float32) {
+// encodeQ5_1 spreads the codes from the smallest to the largest value. For importance it searches.
+func encodeQ5_1(dst []byte, src, importance []float32) {
+	if importance != nil {
+		putFive(dst[4:], searchAffine(dst, src, importance, 31))
+		return
+	}
 	m, top := span(src)
 	d := (top - m) / 31
 	inv := inverse(d)

@@ -26,9 +26,9 @@ func decodeQ5_K(dst []float32, src []byte) {
 	}
 }
 
-func encodeQ5_K(dst []byte, src []float32) {
-	var q [256]byte
-	fitGroups(dst[:16], &q, src, 31)
+func encodeQ5_K(dst []byte, src, importance []float32) {
+	s, m, q := affine{group: 32, top: 31, steps: 63}.fit(dst, dst[2:], src, importance)
+	putScaleMins(dst[4:], s[:8], m[:8])
 	h := dst[16:48]
 	clear(h)
 	for j, q := range q {

@@ -25,9 +25,11 @@ func decodeQ6_K(dst []float32, src []byte) {
 	}
 }
 
-func encodeQ6_K(dst []byte, src []float32) {
-	var q [256]byte
-	fitSigned(dst[192:208], dst[208:210], &q, src)
+func encodeQ6_K(dst []byte, src, importance []float32) {
+	s, q := signed{half: 32, steps: 128}.fit(dst[208:], src, importance)
+	for g, s := range s {
+		dst[192+g] = s ^ 0x80 // from 0 on to int8
+	}
 	low, up := dst[:128], dst[128:192]
 	clear(dst[:192])
 	for j, q := range q {

@@ -23,7 +23,7 @@ func decodeQ8_0(dst []float32, src []byte) {
 }
 
 // encodeQ8_0 makes the largest magnitude 127 and rounds ties away from zero.
-func encodeQ8_0(dst []byte, src []float32) {
+func encodeQ8_0(dst []byte, src, _ []float32) {
 	d := largest(src) / 127
 	inv := inverse(d)
 	putHalf(dst, d)

@@ -13,22 +13,23 @@ import "memra/gguf"
 //
 // A byte is the fraction 0.d0 d1 d2 d3 d4 of base 3, times 256 and rounded up: multiplying by 3 moves the next digit in
 // front of the point, which is where the upper byte of the product starts.
-func init() { register(gguf.TQ1_0, decodeTQ1_0, nil) }
+func init() { registerWide(gguf.TQ1_0, widenTQ1_0, nil) }
 
-func decodeTQ1_0(dst []float32, src []byte) {
-	d := half(src[52:])
-	spread(dst[:160], src[:32], d)
-	spread(dst[160:240], src[32:48], d)
-	spread(dst[240:], src[48:52], d)
+func widenTQ1_0(w *Wide, src []byte) {
+	w.D = half(src[52:])
+	ones(&w.S)
+	spread(w.Q[:160], src[:32])
+	spread(w.Q[160:240], src[32:48])
+	spread(w.Q[240:], src[48:52])
 }
 
 // spread decodes digit k of byte i to dst[k*len(src)+i], for as many digits as dst has room for.
-func spread(dst []float32, src []byte, d float32) {
+func spread(dst []int8, src []byte) {
 	for i, b := range src {
 		for j := i; j < len(dst); j += len(src) {
 			digit := int(b) * 3 >> 8
 			b *= 3
-			dst[j] = d * float32(digit-1)
+			dst[j] = int8(digit - 1)
 		}
 	}
 }

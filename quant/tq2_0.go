@@ -9,12 +9,13 @@ import "memra/gguf"
 //	      │ qs, h = 0 │ qs, h = 1 │  d   │    q of value 128h+32r+l is at bit 2r of qs[32h + l]; d f16
 //	      └───────────┴───────────┴──────┘
 //	x[j] = d * (q[j] - 1)
-func init() { register(gguf.TQ2_0, decodeTQ2_0, nil) }
+func init() { registerWide(gguf.TQ2_0, widenTQ2_0, nil) }
 
-func decodeTQ2_0(dst []float32, src []byte) {
-	qs, d := src[:64], half(src[64:])
-	for j := range dst {
+func widenTQ2_0(w *Wide, src []byte) {
+	w.D = half(src[64:])
+	ones(&w.S)
+	for j := range w.Q {
 		h, r, l := j/128, j%128/32, j%32
-		dst[j] = d * float32(int(qs[32*h+l]>>(2*r)&3)-1)
+		w.Q[j] = int8(src[32*h+l]>>(2*r)&3) - 1
 	}
 }

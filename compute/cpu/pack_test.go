@@ -20,7 +20,7 @@ func randomRows(t testing.TB, rng *rand.Rand, f *quant.Format, rows, width int) 
 		for i := range values {
 			values[i] = float32(rng.NormFloat64())
 		}
-		f.Quantize(data[r*size:][:size], values)
+		f.Quantize(data[r*size:][:size], values, nil)
 	}
 	return data
 }

@@ -351,7 +351,7 @@ func blocks(t testing.TB, format gguf.Type, rows, width int, seed uint64) []byte
 		}
 		return data
 	}
-	f.Quantize(data, values)
+	f.Quantize(data, values, nil)
 	return data
 }
 

@@ -77,7 +77,7 @@ func TestMatMulTakesAnyWidthAndRange(t *testing.T) {
 			f, _ := quant.For(format)
 			bytes, _ := f.RowBytes(k)
 			data := make([]byte, n*bytes)
-			f.Quantize(data, values)
+			f.Quantize(data, values, nil)
 			w, err := d.Pack(format, n, k, data, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -61,7 +61,7 @@ func (m *Model) Add(name string, t gguf.Type, shape ...int) {
 				values[i] *= 0.09
 			}
 		}
-		f.Quantize(data[r*size:][:size], values)
+		f.Quantize(data[r*size:][:size], values, nil)
 	}
 	m.tensors = append(m.tensors, gguf.Tensor{Name: name, Type: t, Shape: shape, Data: data})
 }
