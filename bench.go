@@ -7,32 +7,42 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"memra/compute"
 )
 
-// BenchTest is one thing to measure, in the manner of llama-bench: Prompt tokens computed at once, or Generate tokens one by one,
-// after Depth tokens that are not timed. Sampling is left out.
+// BenchTest is one thing to measure, in the manner of llama-bench: Prompt tokens computed at once, or Generate tokens one by one in
+// each of Streams sequences that step together, after Depth tokens that are not timed. Sampling is left out.
 type BenchTest struct {
 	Prompt, Generate, Depth int
+	Streams                 int // 0: 1
 }
+
+// tokens is how many tokens the test computes.
+func (t BenchTest) tokens() int { return t.Prompt + t.Generate*t.streams() }
+
+func (t BenchTest) streams() int { return max(1, t.Streams) }
 
 // BenchResult is a test's figures.
 type BenchResult struct {
 	BenchTest
 	Samples []time.Duration // of each repetition
 	Floor   float64         // tokens a second if reading what must be read were all: see Bench
+	Kernels int             // that the last step launched; 0 where the device does not say
 }
 
 // Rates is the mean and the standard deviation of the tokens a second.
 func (r BenchResult) Rates() (mean, deviation float64) {
 	n := float64(len(r.Samples))
 	for _, d := range r.Samples {
-		mean += r.rate(d) / n
+		mean += r.Rate(d) / n
 	}
 	for _, d := range r.Samples {
-		deviation += (r.rate(d) - mean) * (r.rate(d) - mean)
+		deviation += (r.Rate(d) - mean) * (r.Rate(d) - mean)
 	}
 	if n > 1 {
 		deviation = math.Sqrt(deviation / (n - 1))
@@ -40,23 +50,28 @@ func (r BenchResult) Rates() (mean, deviation float64) {
 	return mean, deviation
 }
 
-func (r BenchResult) rate(d time.Duration) float64 {
-	return float64(r.Prompt+r.Generate) / d.Seconds()
-}
+// Rate is the tokens a second of one sample.
+func (r BenchResult) Rate(d time.Duration) float64 { return float64(r.tokens()) / d.Seconds() }
 
 // Bench runs a test, once to warm up and then so many times. The floor is the rate at which this machine could read the bytes
 // that the test must read: the weights once a step, and the KV cache of the tokens before; bandwidth is in bytes a second
 // (ReadBandwidth).
-func (m *Model) Bench(ctx context.Context, t BenchTest, repetitions int, bandwidth float64) (BenchResult, error) {
+func (m *machine) Bench(ctx context.Context, t BenchTest, repetitions int, bandwidth float64) (BenchResult, error) {
 	r := BenchResult{BenchTest: t}
-	if t.Prompt < 0 || t.Generate < 0 || t.Depth < 0 || (t.Prompt > 0) == (t.Generate > 0) {
+	switch {
+	case t.Prompt < 0 || t.Generate < 0 || t.Depth < 0 || (t.Prompt > 0) == (t.Generate > 0):
 		return r, fmt.Errorf("memra: bench of %d prompt and %d generated tokens at depth %d: one of the two must be positive, none negative", t.Prompt, t.Generate, t.Depth)
-	}
-	if repetitions < 1 {
+	case t.Streams < 0 || t.Streams > 1 && t.Prompt > 0:
+		return r, fmt.Errorf("memra: bench of %d streams, want one for a prompt, one or more to generate", t.Streams)
+	case t.streams() > cap(m.slots):
+		return r, fmt.Errorf("memra: bench of %d streams, the model was opened for %d sequences", t.Streams, cap(m.slots))
+	case repetitions < 1:
 		return r, errors.New("memra: bench wants at least one repetition")
 	}
+	run := &benchRun{m: m, test: t, rng: newBenchRand()}
+	defer run.release()
 	for i := range repetitions + 1 {
-		d, err := m.benchOnce(ctx, t)
+		d, err := run.once(ctx)
 		if err != nil {
 			return r, err
 		}
@@ -64,22 +79,24 @@ func (m *Model) Bench(ctx context.Context, t BenchTest, repetitions int, bandwid
 			r.Samples = append(r.Samples, d)
 		}
 	}
-	r.Floor = float64(t.Prompt+t.Generate) / (float64(m.benchBytes(t)) / bandwidth)
+	r.Floor = float64(t.tokens()) / (float64(m.benchBytes(t)) / bandwidth)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.Kernels = m.device.Kernels()
 	return r, nil
 }
 
 // benchBytes is what a test must read.
-func (m *Model) benchBytes(t BenchTest) int {
+func (m *machine) benchBytes(t BenchTest) int {
 	steps := t.Generate + (t.Prompt+m.step-1)/m.step
 	bytes := steps * m.model.Bytes
-	kv := 0 // bytes of a position that a row reads, in all layers
-	seen := func(position int) (n int) {
+	seen := func(position int) (n int) { // bytes of the cache that a row reads, in all layers
 		for _, l := range m.model.State() {
 			length := position + 1
 			if l.Window > 0 {
 				length = min(length, l.Window)
 			}
-			n += length * 2 * 2 * l.Heads * l.HeadDim
+			n += length * 2 * m.format.Bytes() * l.Heads * l.HeadDim
 		}
 		return n
 	}
@@ -87,36 +104,76 @@ func (m *Model) benchBytes(t BenchTest) int {
 		return bytes + seen(t.Depth+t.Prompt-1)
 	}
 	for i := range t.Generate {
-		kv += seen(t.Depth + i)
+		bytes += t.streams() * seen(t.Depth+i)
 	}
-	return bytes + kv
+	return bytes
 }
 
-func (m *Model) benchOnce(ctx context.Context, t BenchTest) (time.Duration, error) {
-	s, err := m.acquire(ctx)
-	if err != nil {
-		return 0, err
+// benchRun is a test in progress. Its sequences hold the tokens before, from one repetition to the next.
+type benchRun struct {
+	m         *machine
+	test      BenchTest
+	rng       *rand.Rand
+	sequences []*sequence
+}
+
+// newBenchRand draws the same tokens every time.
+func newBenchRand() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
+
+func (b *benchRun) release() {
+	for _, s := range b.sequences {
+		s.release()
 	}
-	defer s.release()
-	rng := rand.New(rand.NewPCG(1, 1))
-	draw := func(n int) []int32 {
-		tokens := make([]int32, n)
-		for i := range tokens {
-			tokens[i] = rng.Int32N(int32(m.model.Vocab))
+}
+
+func (b *benchRun) draw(n int) []int32 {
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = b.rng.Int32N(int32(b.m.model.Vocab))
+	}
+	return tokens
+}
+
+// prepare brings every sequence to the test's depth.
+func (b *benchRun) prepare(ctx context.Context) error {
+	for len(b.sequences) < b.test.streams() {
+		s, err := b.m.acquire(ctx)
+		if err != nil {
+			return err
 		}
-		return tokens
+		b.sequences = append(b.sequences, s)
 	}
-	ignore := func(int, []float32) error { return nil }
-	if err := s.feed(ctx, draw(t.Depth), t.Depth, ignore); err != nil {
+	for _, s := range b.sequences {
+		if !s.cut(b.test.Depth) {
+			s.cut(0)
+		}
+		before := b.draw(b.test.Depth - len(s.tokens))
+		if err := s.feed(ctx, before, len(before), ignore); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ignore(int, []float32) error { return nil }
+
+func (b *benchRun) once(ctx context.Context) (time.Duration, error) {
+	if err := b.prepare(ctx); err != nil {
 		return 0, err
 	}
-	prompt, one := draw(t.Prompt), draw(t.Generate)
+	if b.test.Prompt > 0 {
+		prompt := b.draw(b.test.Prompt)
+		began := time.Now()
+		err := b.sequences[0].feed(ctx, prompt, len(prompt)-1, ignore)
+		return time.Since(began), err
+	}
+	tokens := b.draw(b.test.Generate * b.test.streams())
 	began := time.Now()
-	if err := s.feed(ctx, prompt, len(prompt)-1, ignore); err != nil {
-		return 0, err
-	}
-	for i := range one {
-		if err := s.feed(ctx, one[i:i+1], 0, ignore); err != nil {
+	for ; len(tokens) > 0; tokens = tokens[b.test.streams():] {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if err := b.m.together(b.sequences, tokens[:b.test.streams()]); err != nil {
 			return 0, err
 		}
 	}
@@ -124,7 +181,7 @@ func (m *Model) benchOnce(ctx context.Context, t BenchTest) (time.Duration, erro
 }
 
 // ReadBandwidth measures how fast the device reads memory that no cache holds, in bytes a second.
-func (m *Model) ReadBandwidth() (float64, error) {
+func (m *machine) ReadBandwidth() (float64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -135,27 +192,29 @@ func (m *Model) ReadBandwidth() (float64, error) {
 
 // Facts are what a benchmark's report says of the model and the machine.
 type Facts struct {
-	File       string
+	File       string // or the name of a synthetic model
 	Family     string
 	Format     string // of most of the weights
 	Bytes      int    // of all tensors in the file
 	Parameters int
-	Threads    int
+	Threads    int    // of the CPU
+	Class      string // the numeric class of what computes: "cpu", "cuda"
 	Device     string // what computes: see Model.Device
 	CPU        string // the processor's own name, "unknown" where it has none
 }
 
 // Facts says what runs.
-func (m *Model) Facts() Facts {
-	f := Facts{File: m.file.Path, Family: m.model.Name, Threads: m.device.Threads(), Device: m.device.Name(), CPU: cmp.Or(cpuid.CPU.BrandName, "unknown")}
-	byFormat := map[string]int{}
-	for i := range m.file.Tensors {
-		t := &m.file.Tensors[i]
-		f.Bytes += t.Size()
-		f.Parameters += t.Values()
-		byFormat[t.Type.String()] += t.Values()
-		if byFormat[t.Type.String()] > byFormat[f.Format] {
-			f.Format = t.Type.String()
+func (m *machine) Facts() Facts { return m.facts }
+
+// factsOf is what is known of a model before it is opened.
+func factsOf(src source, d compute.Device, threads int) Facts {
+	f := Facts{File: src.Name(), Bytes: src.Bytes(), Parameters: src.Parameters(), Threads: cmp.Or(threads, runtime.GOMAXPROCS(0)),
+		Class: d.Class(), Device: d.Name(), CPU: cmp.Or(cpuid.CPU.BrandName, "unknown")}
+	values := map[string]int{}
+	for _, t := range src.Tensors() {
+		name := t.Type.String()
+		if values[name] += t.Values(); values[name] > values[f.Format] {
+			f.Format = name
 		}
 	}
 	return f

@@ -13,6 +13,7 @@ import (
 // the same without. A Chat is for one goroutine at a time, and holds one of the model's sequences until it is closed.
 type Chat struct {
 	Messages []chat.Message // so far; change it as you like between turns
+	model    *Model
 	sequence *sequence
 }
 
@@ -25,7 +26,7 @@ func (m *Model) Chat(ctx context.Context) (*Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Chat{sequence: s}, nil
+	return &Chat{model: m, sequence: s}, nil
 }
 
 // Close gives the conversation's memory back.
@@ -40,7 +41,7 @@ func (c *Chat) Send(ctx context.Context, text string, r Request) iter.Seq2[Chunk
 		r.Messages, r.Prompt, r.Tokens = slices.Clone(c.Messages), "", nil
 		var answer strings.Builder
 		var failed error
-		c.sequence.generate(ctx, r, func(chunk Chunk, err error) bool {
+		c.model.generate(ctx, c.sequence, r, func(chunk Chunk, err error) bool {
 			failed = err
 			answer.WriteString(chunk.Text)
 			return yield(chunk, err)

@@ -60,7 +60,7 @@ func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 			return
 		}
 		defer s.release()
-		s.generate(ctx, r, yield)
+		m.generate(ctx, s, r, yield)
 	}
 }
 
@@ -68,8 +68,8 @@ func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 var errBroken = errors.New("the consumer broke off")
 
 // generate answers a request, on top of whatever prefix of its prompt the sequence holds.
-func (s *sequence) generate(ctx context.Context, r Request, yield func(Chunk, error) bool) {
-	err := s.answer(ctx, r, func(c Chunk) error {
+func (m *Model) generate(ctx context.Context, s *sequence, r Request, yield func(Chunk, error) bool) {
+	err := m.answer(ctx, s, r, func(c Chunk) error {
 		if !yield(c, nil) {
 			return errBroken
 		}
@@ -80,8 +80,7 @@ func (s *sequence) generate(ctx context.Context, r Request, yield func(Chunk, er
 	}
 }
 
-func (s *sequence) answer(ctx context.Context, r Request, emit func(Chunk) error) error {
-	m := s.m
+func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Chunk) error) error {
 	prompt, err := m.prompt(r)
 	if err != nil {
 		return err
@@ -194,7 +193,7 @@ var ErrNoTemplate = errors.New("memra: the model file has no chat template (a ba
 func (m *Model) converses() error {
 	switch {
 	case m.templateErr != nil:
-		return fmt.Errorf("memra: %s: the chat template: %w; give a plain prompt instead", m.file.Path, m.templateErr)
+		return fmt.Errorf("memra: %s: the chat template: %w; give a plain prompt instead", m.facts.File, m.templateErr)
 	case m.template == nil:
 		return ErrNoTemplate
 	}

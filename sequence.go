@@ -10,7 +10,7 @@ import (
 
 // sequence is tokens and the state that they left on the device.
 type sequence struct {
-	m      *Model
+	m      *machine
 	state  *state.Sequence
 	tokens []int32
 }
@@ -23,17 +23,11 @@ func (s *sequence) release() {
 	<-s.m.slots
 }
 
-// logitBytes bounds the logits of one step.
-const logitBytes = 32 << 20
-
 // feed computes tokens, in steps, and calls each with the logits of those from index `from` on, in order. Rows are valid
 // during the call only.
 func (s *sequence) feed(ctx context.Context, tokens []int32, from int, each func(i int, row []float32) error) error {
 	for first := 0; first < len(tokens); {
-		n := min(s.m.step, len(tokens)-first)
-		if rows := max(1, logitBytes/4/s.m.model.Vocab); first+n > from {
-			n = min(n, max(rows, from-first))
-		}
+		n := min(s.m.step, len(tokens)-first, max(0, from-first)+s.m.logitRows())
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -66,8 +60,7 @@ func (s *sequence) compute(tokens []int32, from int, each func(i int, row []floa
 	if err := s.state.Extend(len(tokens)); err != nil {
 		return err
 	}
-	view := m.pool.View(s.state)
-	rows, err := m.device.Run(func(ops compute.Ops) compute.Tensor { return m.model.Forward(ops, &b, view) })
+	rows, err := m.run(&b, s.state)
 	if err != nil {
 		return err
 	}
@@ -80,19 +73,50 @@ func (s *sequence) compute(tokens []int32, from int, each func(i int, row []floa
 	return nil
 }
 
+// together computes one token of each sequence, all in one step, and asks for their logits.
+func (m *machine) together(sequences []*sequence, tokens []int32) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
+	}
+	var b compute.Batch
+	var states []*state.Sequence
+	for i, s := range sequences {
+		b.Add(tokens[i], len(s.tokens), i, true)
+		if err := s.state.Extend(1); err != nil {
+			return err
+		}
+		s.tokens = append(s.tokens, tokens[i])
+		states = append(states, s.state)
+	}
+	_, err := m.run(&b, states...)
+	return err
+}
+
+// cut forgets all tokens but the first n, or fewer if the sequence has no more. It reports false, and changes nothing, if the
+// state no longer has what the next row would see.
+func (s *sequence) cut(n int) bool {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if n = min(n, len(s.tokens)); n == 0 {
+		s.state.Free()
+	} else if err := s.state.Truncate(n); err != nil {
+		return false
+	}
+	s.tokens = s.tokens[:n]
+	return true
+}
+
 // rewind forgets what follows the longest common prefix with tokens, short of its last, whose logits are wanted again. It
 // returns what is left to feed.
 func (s *sequence) rewind(tokens []int32) []int32 {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
 	same := 0
 	for same < min(len(s.tokens), len(tokens)-1) && s.tokens[same] == tokens[same] {
 		same++
 	}
-	if err := s.state.Truncate(same); err != nil { // a windowed layer has forgotten: begin again
-		s.state.Free()
-		same = 0
+	if !s.cut(same) { // a windowed layer has forgotten: begin again
+		s.cut(0)
 	}
-	s.tokens = s.tokens[:same]
-	return tokens[same:]
+	return tokens[len(s.tokens):]
 }

@@ -1,8 +1,13 @@
 package compute
 
 import (
+	"errors"
+
 	"memra/gguf"
 )
+
+// ErrMemory is wrapped by errors about memory that a device does not have. They harm nothing: smaller wishes may follow.
+var ErrMemory = errors.New("out of memory")
 
 // Device is a backend: memory, and a step at a time.
 //

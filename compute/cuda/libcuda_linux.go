@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -27,6 +28,8 @@ type libcuda struct {
 
 // openDriver opens the library and finds every function.
 func openDriver() (driver, error) {
+	runtime.LockOSThread() // the loader keeps the text of its last error by thread
+	defer runtime.UnlockOSThread()
 	lib, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: no NVIDIA driver: %w; install one of 580 or later (CUDA 13.0), or compute on the CPU", ErrNoGPU, err)

@@ -3,6 +3,8 @@ package cuda
 import (
 	"fmt"
 	"unsafe"
+
+	"memra/compute"
 )
 
 // MemoryError is a wish that the device's memory cannot fulfil.
@@ -15,6 +17,9 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("cuda: out of memory: %s needs %d bytes, %d of %d are free; take a smaller model or format, a shorter context or fewer sequences",
 		e.What, e.Needed, e.Free, e.Total)
 }
+
+// Unwrap is compute.ErrMemory.
+func (e *MemoryError) Unwrap() error { return compute.ErrMemory }
 
 // alloc takes device memory; what it is for goes into the error. Owner's thread.
 func (d *Device) alloc(bytes int, what string, args ...any) (pointer, error) {

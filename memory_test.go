@@ -1,0 +1,326 @@
+package memra
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"memra/compute"
+	"memra/compute/cpu"
+	"memra/gguf"
+	"memra/internal/devices"
+)
+
+// small is a CPU with the manners of a small GPU: what is reserved is taken at once, and steps take memory by their rows.
+type small struct {
+	*cpu.Device
+	free, perRow int
+	work         int // taken by steps
+	pages        int // of the cache that was made last
+}
+
+func (s *small) Class() string { return "small" }
+func (s *small) Step() int     { return 1024 }
+func (s *small) Memory() (compute.Memory, error) {
+	return compute.Memory{Free: s.free, Total: 1 << 30}, nil
+}
+
+func (s *small) NewKV(shape compute.KVShape, pages int) (compute.KVMemory, error) {
+	if need := pages * shape.PageBytes(); need > s.free {
+		return nil, fmt.Errorf("small: %d of %d bytes: %w", need, s.free, compute.ErrMemory)
+	}
+	m, err := s.Device.NewKV(shape, pages)
+	s.pages = pages
+	s.free -= pages * shape.PageBytes()
+	return &smallKV{m, s}, err
+}
+
+type smallKV struct {
+	compute.KVMemory
+	device *small
+}
+
+func (m *smallKV) Close() error {
+	m.device.free += m.Pages() * m.Shape().PageBytes()
+	return m.KVMemory.Close()
+}
+
+// Run wants the memory of as many rows as the cache has places, once.
+func (s *small) Run(forward func(compute.Ops) compute.Tensor) ([][]float32, error) {
+	if more := s.pages*compute.Page*s.perRow - s.work; more > 0 && s.work == 0 {
+		if more > s.free {
+			return nil, fmt.Errorf("small: a step's tensors: %w", compute.ErrMemory)
+		}
+		s.free, s.work = s.free-more, s.work+more
+	}
+	return s.Device.Run(func(ops compute.Ops) compute.Tensor { return forward(plainKV{ops}) })
+}
+
+// plainKV gives operations the memory that they know.
+type plainKV struct{ compute.Ops }
+
+func (o plainKV) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
+	kv.Memory = kv.Memory.(*smallKV).KVMemory
+	o.Ops.AppendKV(b, kv, k, v)
+}
+
+func (o plainKV) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a compute.Attn) compute.Tensor {
+	kv.Memory = kv.Memory.(*smallKV).KVMemory
+	return o.Ops.Attention(b, q, kv, a)
+}
+
+// longModel is a tiny model that was made for a million tokens.
+func longModel(t *testing.T) string {
+	t.Helper()
+	f, err := gguf.Open(tinyModel(t, "llama-plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Meta.Set("llama.context_length", uint32(1<<20))
+	path := filepath.Join(t.TempDir(), "long.gguf")
+	if err := gguf.Write(path, f.Meta, f.Tensors); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func openSmall(t *testing.T, path string, free, perRow int, o Options) (*Model, *small, string, error) {
+	t.Helper()
+	var log strings.Builder
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s := &small{free: free, perRow: perRow}
+	o.open = func(string, devices.Options) (_ compute.Device, err error) {
+		s.Device, err = cpu.Open(1)
+		return s, err
+	}
+	m, err := Open(path, o)
+	if err == nil {
+		t.Cleanup(func() { m.Close() })
+	}
+	return m, s, log.String(), err
+}
+
+func TestTheContextIsWhatFitsTheDevice(t *testing.T) {
+	path := longModel(t)
+	const free, perRow, step = 600 << 20, 10000, 1024
+	whole, _, _, err := openSmall(t, path, 1<<40, 0, Options{Sequences: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout := whole.model.State()
+	for _, c := range []struct {
+		name    string
+		o       Options
+		context int    // 0: an error
+		log     string // words
+		err     string
+	}{
+		{"what was asked for and fits", Options{Context: 5000, Sequences: 2}, 5000, "", ""},
+		{"what the model was made for and does not fit", Options{Sequences: 2}, -1, "context smaller 1048576 sequences=2", ""},
+		{"what was asked for and does not fit", Options{Context: 1 << 20, Sequences: 2}, 0, "", "1048576 tokens for 2 sequences"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, s, log, err := openSmall(t, path, free, perRow, c.o)
+			if c.context == 0 {
+				need := layout.Bytes(whole.config(1<<20, 2))
+				fit := whole.largestContext(layout, 2, free-(step+compute.Page)*perRow-spare)
+				for _, word := range []string{c.err, fmt.Sprint(need), fmt.Sprint(fit, " tokens would fit"), "fewer sequences"} {
+					if err == nil || !strings.Contains(err.Error(), word) {
+						t.Errorf("error %v, want one with %q", err, word)
+					}
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.context > 0 && m.Context() != c.context {
+				t.Errorf("context %d, want %d", m.Context(), c.context)
+			}
+			if c.context < 0 { // the largest that fits: a page more does not
+				page := layout.Bytes(m.config(m.context+compute.Page, 2)) - layout.Bytes(m.config(m.context, 2))
+				if s.free < spare || s.free-page >= spare {
+					t.Errorf("context %d leaves %d bytes, want %d and less than a page of %d", m.Context(), s.free, spare, page)
+				}
+			}
+			for _, word := range strings.Fields(c.log) {
+				if !strings.Contains(log, word) {
+					t.Errorf("log %q does not say %q", log, word)
+				}
+			}
+			if (c.log == "") != (log == "") {
+				t.Errorf("log %q", log)
+			}
+			if m.pool.Bytes() != layout.Bytes(m.config(m.context, 2)) {
+				t.Errorf("the pool takes %d bytes", m.pool.Bytes())
+			}
+			if _, tokens, _ := collect(t, m, Request{Prompt: "Hi", MaxTokens: 3}); len(tokens) != 3 {
+				t.Errorf("%d tokens", len(tokens))
+			}
+		})
+	}
+}
+
+func TestStepsBecomeSmallerWhereTheirTensorsDoNotFit(t *testing.T) {
+	path := longModel(t)
+	m, _, _, err := openSmall(t, path, 900<<20, 1<<20, Options{Context: 4096, Sequences: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.step != 512 { // 512 rows and a spare page take 576 MiB
+		t.Errorf("steps of %d rows, want 512", m.step)
+	}
+	_, _, _, err = openSmall(t, path, 600<<20, 1<<28, Options{Context: 4096})
+	if !errors.Is(err, compute.ErrMemory) {
+		t.Errorf("error %v, want one of memory", err)
+	}
+}
+
+func TestStepsAreNotLongerThanTheContext(t *testing.T) {
+	m, _, _, err := openSmall(t, longModel(t), 1<<30, 1, Options{Context: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.step != 128 || m.Context() != 100 {
+		t.Errorf("steps of %d rows and a context of %d, want 128 and 100", m.step, m.Context())
+	}
+}
+
+func TestWeightsThatDoNotFitAreRefusedBeforeTheyAreRead(t *testing.T) {
+	path := longModel(t)
+	_, _, _, err := openSmall(t, path, 1000, 0, Options{})
+	for _, word := range []string{path, "bytes of weights", "1000 of 1073741824", "smaller model or format"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("error %v, want one with %q", err, word)
+		}
+	}
+}
+
+func TestASyntheticModelThatDoesNotFitNamesWhatWould(t *testing.T) {
+	o := Options{open: func(string, devices.Options) (compute.Device, error) {
+		d, err := cpu.Open(1)
+		return &small{Device: d, free: 9 << 30}, err
+	}}
+	_, err := OpenSynthetic("Llama-3.1-8B", "BF16", o)
+	for _, word := range []string{"Llama-3.1-8B BF16", "16061054976 bytes of weights", "9663676416 of", "what would fit: Q8_0 (8532934656 bytes), Q4_K_M ("} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("error %v, want one with %q", err, word)
+		}
+	}
+	if strings.Contains(fmt.Sprint(err), "F16 (1") {
+		t.Errorf("%v", err)
+	}
+	if _, err = OpenSynthetic("Gemma-3-27B", "Q8_0", o); err == nil || !strings.Contains(err.Error(), "no format of it would fit") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestStreamsOfABenchmarkComputeWhatEachAloneWould(t *testing.T) {
+	m := openTiny(t, "gemma3-plain", Options{Sequences: 3, Context: 200, Device: "cpu"})
+	run := &benchRun{m: &m.machine, test: BenchTest{Generate: 90, Depth: 100, Streams: 3}, rng: newBenchRand()}
+	defer run.release()
+	for range 2 { // the second begins with what the first has left, where a windowed layer still has it
+		if _, err := run.once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range run.sequences {
+			if len(s.tokens) != 190 || s.state.Len() != 190 {
+				t.Fatalf("stream %d has %d tokens and %d positions, want 190", i, len(s.tokens), s.state.Len())
+			}
+		}
+	}
+	s := run.sequences[1]
+	last := s.tokens[189]
+	if !s.cut(189) {
+		t.Fatal("the last token cannot be cut off")
+	}
+	var got []float32
+	if err := s.feed(t.Context(), []int32{last}, 0, func(_ int, row []float32) error { got = append(got, row...); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	tokens := append([]int32(nil), s.tokens...)
+	run.release()
+	run.sequences = nil
+	alone, err := m.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.release()
+	var want []float32
+	if err := alone.feed(t.Context(), tokens, 189, func(_ int, row []float32) error { want = append(want, row...); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("logit %d: %v, alone %v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
+	m := openTiny(t, "llama-plain", Options{Sequences: 2, Device: "cpu"})
+	for _, c := range []struct {
+		test        BenchTest
+		repetitions int
+		want        string
+	}{
+		{BenchTest{}, 1, "one of the two must be positive"},
+		{BenchTest{Prompt: 3, Generate: 3}, 1, "one of the two"},
+		{BenchTest{Prompt: 3, Streams: 2}, 1, "want one for a prompt"},
+		{BenchTest{Generate: 3, Streams: 3}, 1, "opened for 2 sequences"},
+		{BenchTest{Generate: 3}, 0, "at least one repetition"},
+	} {
+		if _, err := m.Bench(t.Context(), c.test, c.repetitions, 1e9); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want one with %q", c.test, err, c.want)
+		}
+	}
+	r, err := m.Bench(t.Context(), BenchTest{Generate: 4, Depth: 5, Streams: 2}, 2, 1e9)
+	if err != nil || len(r.Samples) != 2 || r.Rate(r.Samples[0])*r.Samples[0].Seconds() != 8 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	want := 4 * m.model.Bytes
+	for i := range 4 {
+		for _, l := range m.model.State() {
+			want += 2 * (5 + i + 1) * 2 * 2 * l.Heads * l.HeadDim
+		}
+	}
+	if floor := 8 / (float64(want) / 1e9); r.Floor != floor {
+		t.Errorf("floor %v, want %v", r.Floor, floor)
+	}
+}
+
+func TestAPromptIsCutIntoAsFewStepsAsItFits(t *testing.T) {
+	m, err := Open(longModel(t), Options{Device: "cpu", Context: 600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.release()
+	var steps []int
+	m.device = countSteps{m.device, func() { steps = append(steps, len(s.tokens)) }}
+	rows := 0
+	if err := s.feed(t.Context(), make([]int32, 512), 511, func(int, []float32) error { rows++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(steps) != "[0 256]" || rows != 1 {
+		t.Errorf("steps begin at %v with %d rows of logits, want at 0 and 256 with 1", steps, rows)
+	}
+}
+
+type countSteps struct {
+	compute.Device
+	step func()
+}
+
+func (c countSteps) Run(forward func(compute.Ops) compute.Tensor) ([][]float32, error) {
+	c.step()
+	return c.Device.Run(forward)
+}
