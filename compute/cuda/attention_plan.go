@@ -23,6 +23,8 @@ type attendForm struct {
 	heads   int // of a KV head's group in a block, at most
 	least   int // pages that are worth a work of their own
 	slots   int // blocks that the GPU runs at once
+	begin   int // time before a work's first page, and to merge an entry, in makespan's unit
+	merge   int
 	entries int // for which there is always room, so that short contexts are launched alike
 	block   int
 	shared  int
@@ -46,7 +48,7 @@ type attendPart struct {
 type attendWork struct {
 	slot, at, rows     int32
 	first, end         int32 // pages
-	fresh              int32 // the first page that this step may write
+	fresh              int32 // of few: the first page that this step writes
 	base, entry, total int32 // of partial results
 	_                  [3]int32
 }
@@ -72,8 +74,8 @@ const fewPairs = 64
 // attendForms are the kernels for a KV memory's heads: for few rows, for many.
 func (d *Device) attendForms(dim int) [2]attendForm {
 	tile := compute.Page * dim * 2 // bytes of a page's keys
-	few := attendForm{kernel: fmt.Sprintf("attend_few_%d", dim), pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, entries: 64, block: 160, shared: 96 << 10}
-	many := attendForm{kernel: fmt.Sprintf("attend_many_%d", dim), pairs: 128, heads: 128, least: 32, slots: d.multiprocessors, block: 384,
+	few := attendForm{kernel: fmt.Sprintf("attend_few_%d", dim), pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, begin: 32, merge: 1, entries: 64, block: 160, shared: 96 << 10}
+	many := attendForm{kernel: fmt.Sprintf("attend_many_%d", dim), pairs: 128, heads: 128, least: 32, slots: d.multiprocessors, begin: 16, merge: 8, block: 384,
 		shared: min(192<<10/tile, 8) * tile}
 	if dim > 128 {
 		many.pairs, many.heads = 64, 64
@@ -128,13 +130,7 @@ func planAttention(b *compute.Batch, tables [][]int32, kvHeads, group, window in
 	if !slices.IsSortedFunc(order, byPlace) {
 		slices.SortStableFunc(order, byPlace)
 	}
-	written := map[int32]bool{} // pages that the batch appends to
-	for i, r := range order {
-		slot := b.Slots[r.row]
-		if slot >= 0 && (i == 0 || b.Slots[order[i-1].row] != slot || order[i-1].position/compute.Page != r.position/compute.Page) {
-			written[tables[slot][r.position/compute.Page]] = true
-		}
-	}
+	written := writtenPages(b, tables)
 	var tiles [2][]attendWork
 	for at := 0; at < len(order); {
 		slot := b.Slots[order[at].row]
@@ -157,7 +153,7 @@ func planAttention(b *compute.Batch, tables [][]int32, kvHeads, group, window in
 				}
 				w.end = order[at+int(w.rows)-1].position/compute.Page + 1
 				w.fresh = w.first
-				for w.fresh < w.end && !written[tables[slot][w.fresh]] {
+				for form == 0 && w.fresh < w.end && !written.has(tables[slot][w.fresh]) {
 					w.fresh++
 				}
 			}
@@ -171,23 +167,84 @@ func planAttention(b *compute.Batch, tables [][]int32, kvHeads, group, window in
 		if len(tiles[i]) == 0 {
 			continue
 		}
-		pages := 0
-		for _, w := range tiles[i] {
-			pages += int(w.end - w.first)
-		}
-		share := max(f.least, ceilDiv(pages*p.blocks, f.slots))
-		var works []attendWork
-		for {
-			if works, p.entries = cutTiles(tiles[i], share); p.entries*p.blocks <= arrivals {
-				break
-			}
-			share *= 2
-		}
-		slices.SortStableFunc(works, func(x, y attendWork) int { return cmp.Compare(y.end-y.first, x.end-x.first) })
-		p.works, p.entries = max(8, powerOfTwo(len(works))), max(f.entries, powerOfTwo(p.entries))
+		works, entries := bestCut(tiles[i], p.blocks, f)
+		p.works, p.entries = max(8, powerOfTwo(len(works))), max(f.entries, powerOfTwo(entries))
 		tiles[i] = works
 	}
 	return order, tiles
+}
+
+// pageSet is a set of pages, by number.
+type pageSet []bool
+
+func (s pageSet) has(page int32) bool { return int(page) < len(s) && s[page] }
+
+// writtenPages are the pages that a batch appends to.
+func writtenPages(b *compute.Batch, tables [][]int32) pageSet {
+	pages, most := make([]int32, 0, b.Rows()), int32(-1)
+	for r, slot := range b.Slots {
+		if slot >= 0 {
+			page := tables[slot][b.Positions[r]/compute.Page]
+			pages, most = append(pages, page), max(most, page)
+		}
+	}
+	s := make(pageSet, most+1)
+	for _, page := range pages {
+		s[page] = true
+	}
+	return s
+}
+
+// bestCut cuts tiles so that the last block ends early: it tries shares around an even one.
+func bestCut(tiles []attendWork, blocks int, f attendForm) (best []attendWork, bestEntries int) {
+	pages := 0
+	for _, w := range tiles {
+		pages += int(w.end - w.first)
+	}
+	even := ceilDiv(pages*blocks, f.slots)
+	least := -1
+	for _, sixteenths := range []int{16, 17, 18, 20, 24, 32, 8, 4, 1 << 20} { // the last cuts nothing
+		share := max(f.least, ceilDiv(even*sixteenths, 16))
+		works, entries := cutTiles(tiles, share)
+		if entries*blocks > arrivals {
+			continue
+		}
+		slices.SortStableFunc(works, func(x, y attendWork) int { return cmp.Compare(y.end-y.first, x.end-x.first) })
+		if t := makespan(works, max(1, f.slots/blocks), f); least < 0 || t < least {
+			best, bestEntries, least = works, entries, t
+		}
+		if least < even*pageTime*9/8 {
+			break
+		}
+	}
+	return best, bestEntries
+}
+
+// pageTime is the unit of makespan: a page takes 16.
+const pageTime = 16
+
+// makespan is about when the last of works ends, if each begins as soon as one of n places is free.
+func makespan(works []attendWork, n int, f attendForm) int {
+	ends := make([]int, min(n, len(works))) // a heap: ends[i] <= ends[2i+1], ends[2i+2]
+	last := 0
+	for _, w := range works {
+		end := ends[0] + f.begin + pageTime*int(w.end-w.first)
+		last = max(last, end+f.merge*int(w.total-1))
+		i := 0
+		for {
+			c := 2*i + 1
+			if c+1 < len(ends) && ends[c+1] < ends[c] {
+				c++
+			}
+			if c >= len(ends) || ends[c] >= end {
+				break
+			}
+			ends[i] = ends[c]
+			i = c
+		}
+		ends[i] = end
+	}
+	return last
 }
 
 // cutTiles cuts tiles at ends of splits into works of about `share` pages, and numbers their entries.

@@ -20,7 +20,7 @@ constexpr float NONE = -INFINITY;
 struct __align__(16) Work {
     int slot, at, rows;   // rows at .. at+rows-1 of `order`, all of one slot; slot -1: they give zeros
     int first, end;       // pages
-    int fresh;            // the first page that this step may write
+    int fresh;            // of few rows: the first page that this step writes
     int base, entry;      // of the tile's entries among all; the first that this work writes
     int total;            // entries of the tile; 1: this work is all there is
     int unused[3];

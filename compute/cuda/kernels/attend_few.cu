@@ -18,8 +18,59 @@ __device__ __forceinline__ void load_tiles(uint32_t (&r)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
 }
 
-__device__ __forceinline__ void copy16(void* to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+// merge folds a tile's entries in ascending order, by 128 threads: brings as many as the ring holds; gets the factors of each from a
+// scan of the maxima; then every four outputs are a chain of fma.
+template <int D, class Store>
+__device__ void merge(const Work& k, float* partials, uint8_t* ring, int bytes, uint64_t* come, int pairs, int t, Store store) {
+    constexpr int G = (M * D / 4 + 127) / 128;
+    int w = t / 32, lane = t % 32, size = (2 * M + pairs * D) * 4, most = bytes / (size + pairs * 16);
+    float4* factors = (float4*)(ring + most * size); // [entry][pair]: u, v, sum
+    float4 o[G] = {};
+    float total[G] = {}, top[4] = {NONE, NONE, NONE, NONE}; // top: of pairs w, w+4, w+8, w+12
+    for (int e0 = 0; e0 < k.total; e0 += most) {
+        int count = min(most, k.total - e0);
+        if (t == 0) barrier_expect(come, count * size);
+        copies_see_writes();
+        for (int e = t; e < count; e += 128) bulk_copy(ring + e * size, entry_at<M, D>(partials, k.base + e0 + e, blockIdx.x, gridDim.x), size, come);
+        barrier_wait(come, e0 / most % 2);
+#pragma unroll
+        for (int r = 0; r < 4; r++)
+            if (int h = w + 4 * r; h < pairs)
+                for (int e = lane; e - lane < count; e += 32) {
+                    const float* from = (const float*)(ring + e * size);
+                    float m = e < count ? from[h] : NONE, now = m;
+#pragma unroll
+                    for (int step = 1; step < 32; step *= 2) {
+                        float x = __shfl_up_sync(~0u, now, step);
+                        if (lane >= step) now = fmaxf(now, x);
+                    }
+                    now = fmaxf(now, top[r]);
+                    float before = __shfl_up_sync(~0u, now, 1);
+                    Merge to(lane == 0 ? top[r] : before, m);
+                    if (e < count) factors[e * pairs + h] = make_float4(to.u, to.v, from[M + h], 0);
+                    top[r] = __shfl_sync(~0u, now, 31);
+                }
+        warps_meet();
+#pragma unroll
+        for (int i = 0; i < G; i++)
+            if (int x = t + 128 * i; x * 4 < pairs * D) {
+                const float4 *f = factors + x * 4 / D, *v = (const float4*)(ring + 2 * M * 4) + x;
+#pragma unroll 4
+                for (int e = 0; e < count; e++) {
+                    float4 by = f[e * pairs], add = *(const float4*)((const uint8_t*)v + e * size);
+                    o[i].x = __fmaf_rn(add.x, by.y, __fmul_rn(o[i].x, by.x)), o[i].y = __fmaf_rn(add.y, by.y, __fmul_rn(o[i].y, by.x));
+                    o[i].z = __fmaf_rn(add.z, by.y, __fmul_rn(o[i].z, by.x)), o[i].w = __fmaf_rn(add.w, by.y, __fmul_rn(o[i].w, by.x));
+                    total[i] = __fmaf_rn(by.z, by.y, __fmul_rn(total[i], by.x));
+                }
+            }
+        warps_meet();
+    }
+#pragma unroll
+    for (int i = 0; i < G; i++)
+        if (int x = t + 128 * i; x * 4 < pairs * D) {
+            float inv = __frcp_rn(total[i]);
+            store(x * 4 / D, x * 4 % D, make_float4(__fmul_rn(o[i].x, inv), __fmul_rn(o[i].y, inv), __fmul_rn(o[i].z, inv), __fmul_rn(o[i].w, inv)));
+        }
 }
 
 template <int D>
@@ -28,7 +79,7 @@ __device__ void attend_few(half* out, const float* q, const half* kv, const int2
     constexpr int TILE = PAGE * D * 2, STAGES = RING / TILE < 16 ? RING / TILE : 16; // bytes of a page's keys
     constexpr int NT = (D / 8 + 3) / 4;                                             // n8 tiles of the output a warp
     extern __shared__ __align__(128) uint8_t ring[];
-    __shared__ uint64_t full[STAGES], empty[STAGES];
+    __shared__ uint64_t full[STAGES], empty[STAGES], come;
     __shared__ float peak[4][M];
     __shared__ __align__(16) half probs[M][72];
     __shared__ int last;
@@ -40,6 +91,7 @@ __device__ void attend_few(half* out, const float* q, const half* kv, const int2
     int width = kvHeads * group * D, kpad = padded(width);
     if (t == 0) {
         for (int i = 0; i < STAGES; i++) barrier_init(full + i, 1), barrier_init(empty + i, 4);
+        barrier_init(&come, 1);
         barriers_ready();
     }
     __syncthreads();
@@ -180,37 +232,12 @@ __device__ void attend_few(half* out, const float* q, const half* kv, const int2
         warps_meet();
         if (!last) return;
         __threadfence();
-        // As many entries at once as the ring holds.
-        int bytes = (2 * M + pairs * D) * 4, most = STAGES * TILE / bytes;
-        total[0] = total[1] = 0, mt[0] = mt[1] = NONE;
-#pragma unroll
-        for (int n = 0; n < NT; n++) ot[n][0] = ot[n][1] = ot[n][2] = ot[n][3] = 0;
-        for (int e0 = 0; e0 < k.total; e0 += most) {
-            int count = min(most, k.total - e0);
-            for (int e = 0; e < count; e++) {
-                const float* from = entry_at<M, D>(partials, k.base + e0 + e, blockIdx.x, gridDim.x);
-                for (int i = t * 16; i < bytes; i += 128 * 16) copy16(ring + e * bytes + i, (const uint8_t*)from + i);
-            }
-            asm volatile("cp.async.wait_all;" ::: "memory");
-            warps_meet();
-            for (int e = 0; e < count; e++) {
-                const float* from = (const float*)(ring + e * bytes);
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    int h = g + 8 * i;
-                    if (h >= pairs) continue;
-                    Merge to(mt[i], from[h]);
-#pragma unroll
-                    for (int n = 0; n < NT; n++)
-                        if (w + 4 * n < D / 8) {
-                            float2 v = *(const float2*)(from + 2 * M + h * D + (w + 4 * n) * 8 + 2 * l);
-                            ot[n][2 * i] = to(ot[n][2 * i], v.x), ot[n][2 * i + 1] = to(ot[n][2 * i + 1], v.y);
-                        }
-                    total[i] = to(total[i], from[M + h]), mt[i] = to.max;
-                }
-            }
-            warps_meet();
-        }
+        merge<D>(k, partials, ring, STAGES * TILE, &come, pairs, t, [&](int h, int d, float4 v) {
+            int2 r = order[k.at + h % k.rows];
+            half* to = out + operand_at(r.x, (kh * group + h0 + h / k.rows) * D + d, tile, kpad);
+            *(uint2*)to = make_uint2(half2_bits(v.x, v.y), half2_bits(v.z, v.w));
+        });
+        return;
     }
 #pragma unroll
     for (int i = 0; i < 2; i++) {

@@ -206,19 +206,36 @@ __device__ void attend_many(half* out, const float* q, const half* kv, const int
         total[0] = total[1] = 0, mt[0] = mt[1] = NONE;
 #pragma unroll
         for (int i = 0; i < N / 2; i++) ot[i] = 0;
-        for (int x = 0; x < k.total; x++) {
-            const float* from = entry_at<M, D>(partials, k.base + x, blockIdx.x, gridDim.x);
+        struct Entry {
+            float2 o[2][N / 8];
+            float max[2], sum[2];
+        } even, odd; // one is folded while the next one comes
+        auto load = [&](Entry& x, int entry) {
+            const float* from = entry_at<M, D>(partials, k.base + entry, blockIdx.x, gridDim.x);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 if (mine[i].pos < 0) continue;
-                Merge to(mt[i], __ldcg(from + m0 + 8 * i));
+                x.max[i] = __ldcg(from + m0 + 8 * i), x.sum[i] = __ldcg(from + M + m0 + 8 * i);
 #pragma unroll
-                for (int n = 0; n < N / 8; n++) {
-                    float2 v = __ldcg((const float2*)(from + 2 * M + (m0 + 8 * i) * D + d0 + 8 * n + 2 * l));
-                    ot[4 * n + 2 * i] = to(ot[4 * n + 2 * i], v.x), ot[4 * n + 2 * i + 1] = to(ot[4 * n + 2 * i + 1], v.y);
-                }
-                total[i] = to(total[i], __ldcg(from + M + m0 + 8 * i)), mt[i] = to.max;
+                for (int n = 0; n < N / 8; n++) x.o[i][n] = __ldcg((const float2*)(from + 2 * M + (m0 + 8 * i) * D + d0 + 8 * n + 2 * l));
             }
+        };
+        auto fold = [&](const Entry& x) {
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                Merge to(mt[i], x.max[i]);
+#pragma unroll
+                for (int n = 0; n < N / 8; n++)
+                    ot[4 * n + 2 * i] = to(ot[4 * n + 2 * i], x.o[i][n].x), ot[4 * n + 2 * i + 1] = to(ot[4 * n + 2 * i + 1], x.o[i][n].y);
+                total[i] = to(total[i], x.sum[i]), mt[i] = to.max;
+            }
+        };
+        load(even, 0);
+        for (int x = 0; x < k.total; x += 2) {
+            if (x + 1 < k.total) load(odd, x + 1);
+            fold(even);
+            if (x + 2 < k.total) load(even, x + 2);
+            if (x + 1 < k.total) fold(odd);
         }
     }
 #pragma unroll
