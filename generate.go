@@ -88,8 +88,11 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 	if len(prompt) >= m.context {
 		return fmt.Errorf("memra: the prompt has %d tokens and the context %d: no room for an answer; shorten the prompt or open the model with a larger context", len(prompt), m.context)
 	}
-	sampler, err := sample.New(r.Sampling)
-	if err != nil {
+	draw := sample.Draw{Params: r.Sampling, LogProb: r.LogProbs}
+	if r.LogProbs {
+		draw.Top = r.TopLogProbs
+	}
+	if err := draw.Check(m.model.Vocab); err != nil {
 		return err
 	}
 	stopper, err := sample.NewStopper(r.Stop...)
@@ -106,11 +109,14 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 	text := m.tokenizer.Detokenizer(tokenizer.DecodeOptions{Continues: true})
 	next := s.rewind(prompt)
 	done := &Done{Reason: "length", Prompt: len(prompt), Reused: len(prompt) - len(next)}
+	var sampler sample.Sampler
 	for began := time.Now(); ; {
 		var t Token
-		err := s.feed(ctx, next, len(next)-1, func(_ int, row []float32) (err error) {
-			t, err = pick(sampler, row, len(s.tokens)-1, r)
-			return err
+		err := s.feed(ctx, next, len(next)-1, func(_ int, row []float32) error {
+			draw.Position = len(s.tokens) - 1
+			p := sampler.Draw(row, draw)
+			t = Token{ID: p.Token, LogProb: p.LogProb, Top: p.Top}
+			return p.Err
 		})
 		if err != nil {
 			return err
@@ -146,22 +152,6 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 		rest += stopper.Flush()
 	}
 	return emit(Chunk{Text: rest, Done: done})
-}
-
-// pick draws the token that follows the row at a position.
-func pick(s *sample.Sampler, row []float32, position int, r Request) (t Token, err error) {
-	if t.ID, err = s.Pick(row, position); err != nil || !r.LogProbs {
-		return t, err
-	}
-	d, err := sample.LogProbs(row)
-	if err != nil {
-		return t, err
-	}
-	t.LogProb = d.Of(t.ID)
-	if r.TopLogProbs > 0 {
-		t.Top = d.Top(r.TopLogProbs)
-	}
-	return t, nil
 }
 
 // prompt is the tokens of a request.

@@ -6,18 +6,19 @@ import (
 	"memra/sample"
 )
 
-func ExampleSampler_Pick() {
+func ExampleSampler_Draw() {
 	row := []float32{0.5, 2.5, 1.0, 2.0} // logits of a vocabulary of four
-	s, err := sample.New(sample.Params{Temperature: 0.8, TopK: 3, Seed: 42})
-	if err != nil {
+	d := sample.Draw{Params: sample.Params{Temperature: 0.8, TopK: 3, Seed: 42}}
+	if err := d.Check(len(row)); err != nil {
 		panic(err)
 	}
-	for position := range 5 {
-		token, err := s.Pick(row, position)
-		if err != nil {
-			panic(err)
+	var s sample.Sampler
+	for d.Position = range 5 {
+		pick := s.Draw(row, d)
+		if pick.Err != nil {
+			panic(pick.Err)
 		}
-		fmt.Print(token, " ")
+		fmt.Print(pick.Token, " ")
 	}
 	// Output: 2 1 3 1 1
 }

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -25,50 +26,48 @@ func compare(a, b candidate) int {
 
 // scratch is memory that filter reuses from call to call.
 type scratch struct {
-	kept   []candidate
-	weight []float64
+	kept  []candidate
+	units []uint64
 }
 
 // unfiltered reports whether every token of a vocabulary is kept.
-func (s *Sampler) unfiltered(vocab int) bool {
-	return !s.limitsK(vocab) && !s.limitsP() && s.params.MinP == 0
+func (p Params) unfiltered(vocab int) bool {
+	return !p.limitsK(vocab) && !p.limitsP() && p.MinP == 0
 }
 
-func (s *Sampler) limitsK(vocab int) bool { return s.params.TopK > 0 && s.params.TopK < vocab }
-func (s *Sampler) limitsP() bool          { return s.params.TopP > 0 && s.params.TopP < 1 }
+func (p Params) limitsK(vocab int) bool { return p.TopK > 0 && p.TopK < vocab }
+func (p Params) limitsP() bool          { return p.TopP > 0 && p.TopP < 1 }
 
 // filter returns the tokens that top-k, then top-p, then min-p keep, in no stated order. largest is the row's largest
 // logit. A token's weight is e^((logit-largest)/Temperature), so the likeliest token weighs 1 and every filter keeps it;
 // a token at -Inf is never kept. On a boundary, equal logits are kept from the smallest token on.
 //
-// Top-p compares running sums, taken in the order of candidates, with TopP times the weight of all that top-k kept: the
-// last running sum where top-k is on, sumWeights where it is off.
-func (s *Sampler) filter(logits []float32, largest float32) []candidate {
-	w := weigher{largest: float64(largest), temperature: float64(s.params.Temperature)}
-	minP := float64(s.params.MinP)
-	if s.limitsK(len(logits)) {
-		s.kept = topK(s.kept[:0], logits, s.params.TopK)
-		if s.limitsP() {
-			s.cutP(w)
+// Top-p counts weights in whole units of 2^-44, dropping the rest: integers add up to the same in any order, so whoever adds
+// them, and sorts or does not, finds the same boundary. It keeps the fewest first candidates that hold TopP of the units, the
+// product rounded to float64 and then up, that all of what top-k kept have.
+func (s *scratch) filter(p Params, logits []float32, largest float32) []candidate {
+	w := weigher{largest: float64(largest), temperature: float64(p.Temperature)}
+	minP := float64(p.MinP)
+	switch {
+	case p.limitsK(len(logits)):
+		s.kept = topK(s.kept[:0], logits, p.TopK)
+		if p.limitsP() {
+			s.cutP(w, p.TopP)
 		}
-		if minP > 0 {
-			s.kept = slices.DeleteFunc(s.kept, func(c candidate) bool { return w.weight(c.logit) < minP })
+	case p.limitsP():
+		s.headP(w, logits, p.TopP)
+	default:
+		s.kept = s.kept[:0]
+		floor := log(minP) - 1e-3 // far below the error of exp and log: spares an exponential for most tokens
+		for i, x := range logits {
+			if w.exponent(x) >= floor && w.weight(x) >= minP {
+				s.kept = append(s.kept, candidate{x, int32(i)})
+			}
 		}
 		return s.kept
 	}
-	if s.limitsP() {
-		s.headP(w, logits)
-		if minP > 0 {
-			s.kept = slices.DeleteFunc(s.kept, func(c candidate) bool { return w.weight(c.logit) < minP })
-		}
-		return s.kept
-	}
-	s.kept = s.kept[:0]
-	floor := log(minP) - 1e-3 // far below the error of exp and log: spares an exponential for most tokens
-	for i, x := range logits {
-		if w.exponent(x) >= floor && w.weight(x) >= minP {
-			s.kept = append(s.kept, candidate{x, int32(i)})
-		}
+	if minP > 0 {
+		s.kept = slices.DeleteFunc(s.kept, func(c candidate) bool { return w.weight(c.logit) < minP })
 	}
 	return s.kept
 }
@@ -78,6 +77,25 @@ type weigher struct{ largest, temperature float64 }
 
 func (w weigher) exponent(logit float32) float64 { return (float64(logit) - w.largest) / w.temperature }
 func (w weigher) weight(logit float32) float64   { return exp(w.exponent(logit)) }
+
+const (
+	unit    = 0x1p-44 // a vocabulary of a million adds up to less than 2^64 of them
+	noUnits = -31     // e^-31 is less than one
+)
+
+// units is the weight in units of 2^-44, rounded down.
+func (w weigher) units(logit float32) uint64 {
+	e := w.exponent(logit)
+	if e < noUnits {
+		return 0
+	}
+	return uint64(exp(e) / unit)
+}
+
+// share is the least whole number of units that is TopP of the total.
+func share(topP float32, total uint64) uint64 {
+	return uint64(math.Ceil(float64(topP) * float64(total)))
+}
 
 // topK appends the k first candidates of logits to dst, sorted. It keeps a heap with the last of them on top, which few
 // logits of a long row beat.
@@ -116,16 +134,17 @@ func topK(dst []candidate, logits []float32, k int) []candidate {
 }
 
 // cutP shortens the sorted s.kept to its top-p head.
-func (s *Sampler) cutP(w weigher) {
-	s.weight = s.weight[:0]
-	sum := 0.0
+func (s *scratch) cutP(w weigher, topP float32) {
+	s.units = s.units[:0]
+	total := uint64(0)
 	for _, c := range s.kept {
-		sum += w.weight(c.logit)
-		s.weight = append(s.weight, sum) // here: running sums
+		u := w.units(c.logit)
+		s.units = append(s.units, u)
+		total += u
 	}
-	want := float64(float64(s.params.TopP) * sum)
-	for i, sum := range s.weight {
-		if sum >= want {
+	want, sum := share(topP, total), uint64(0)
+	for i, u := range s.units {
+		if sum += u; sum >= want {
 			s.kept = s.kept[:i+1]
 			return
 		}
@@ -133,65 +152,36 @@ func (s *Sampler) cutP(w weigher) {
 }
 
 // headP sets s.kept to the top-p head of the whole row. Sorting everything would cost more than all else here, so it
-// sums the weights by their binary exponent first and sorts only down to the exponent that completes the share.
-func (s *Sampler) headP(w weigher, logits []float32) {
-	s.weight = slices.Grow(s.weight[:0], len(logits))[:len(logits)]
-	var mass [1024]float64 // of weights from 2^-i up to 2^(1-i)
+// adds the units by their number of bits first and sorts only down to the number that completes the share.
+func (s *scratch) headP(w weigher, logits []float32, topP float32) {
+	s.units = slices.Grow(s.units[:0], len(logits))[:len(logits)]
+	var mass [64]uint64 // of tokens of so many bits
+	total := uint64(0)
 	for i, x := range logits {
-		e := w.weight(x)
-		s.weight[i] = e
-		mass[1023-math.Float64bits(e)>>52] += e
+		u := w.units(x)
+		s.units[i] = u
+		mass[bits.Len64(u)] += u
+		total += u
 	}
-	want := float64(float64(s.params.TopP) * sumWeights(s.weight))
-	floor, sum := 1.0, mass[0]
-	for i := 1; i < len(mass) && sum < want; i++ {
-		floor /= 2
-		sum += mass[i]
+	want := share(topP, total)
+	least, sum := len(mass)-1, uint64(0)
+	for ; least > 1; least-- {
+		if sum += mass[least]; sum >= want {
+			break
+		}
 	}
-	if s.sortedHead(logits, floor, want) {
-		return
-	}
-	s.sortedHead(logits, 0, want) // the other order of additions came out a rounding short
-}
-
-// sortedHead sets s.kept to the shortest sorted head of the tokens that weigh at least floor whose running sum is want,
-// or to all of them, which it reports by returning false.
-func (s *Sampler) sortedHead(logits []float32, floor, want float64) bool {
 	s.kept = s.kept[:0]
 	for i, x := range logits {
-		if s.weight[i] >= floor && !math.IsInf(float64(x), -1) {
+		if bits.Len64(s.units[i]) >= least {
 			s.kept = append(s.kept, candidate{x, int32(i)})
 		}
 	}
 	slices.SortFunc(s.kept, compare)
-	sum := 0.0
+	sum = 0
 	for i, c := range s.kept {
-		sum += s.weight[c.token]
-		if sum >= want {
+		if sum += s.units[c.token]; sum >= want {
 			s.kept = s.kept[:i+1]
-			return true
+			return
 		}
 	}
-	return false
-}
-
-// sumWeights adds a row's weights [vocab] in the order that a device can follow too: token i into lane i%256, tokens
-// ascending, then the upper half of the lanes onto the lower until one is left.
-func sumWeights(weights []float64) float64 {
-	var lanes [sumLanes]float64
-	for i, e := range weights {
-		lanes[i%sumLanes] += e
-	}
-	return addLanes(&lanes)
-}
-
-const sumLanes = 256
-
-func addLanes(lanes *[sumLanes]float64) float64 {
-	for half := sumLanes / 2; half > 0; half /= 2 {
-		for j := range half {
-			lanes[j] += lanes[j+half]
-		}
-	}
-	return lanes[0]
 }

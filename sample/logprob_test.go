@@ -69,7 +69,7 @@ func TestTemperatureAndFiltersDoNotChangeLogProbs(t *testing.T) {
 	row := randomRow(rand.New(rand.NewPCG(1, 9)), 300, 0)
 	before, _ := LogProbs(row)
 	want := before.Of(17)
-	pick(t, sampler(t, Params{Temperature: 2, TopK: 3}), row, 1)
+	pick(t, new(Sampler), Params{Temperature: 2, TopK: 3}, row, 1)
 	if after, _ := LogProbs(row); after.Of(17) != want {
 		t.Errorf("%v after a draw, %v before", after.Of(17), want)
 	}

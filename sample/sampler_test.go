@@ -11,22 +11,14 @@ import (
 
 var inf = float32(math.Inf(1))
 
-func sampler(t testing.TB, p Params) *Sampler {
+// pick draws a token.
+func pick(t testing.TB, s *Sampler, p Params, row []float32, position int) int32 {
 	t.Helper()
-	s, err := New(p)
-	if err != nil {
-		t.Fatal(err)
+	picked := s.Draw(row, Draw{Params: p, Position: position})
+	if picked.Err != nil {
+		t.Fatal(picked.Err)
 	}
-	return s
-}
-
-func pick(t testing.TB, s *Sampler, row []float32, position int) int32 {
-	t.Helper()
-	token, err := s.Pick(row, position)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	return picked.Token
 }
 
 // randomRow has the spread of a language model's logits, with ties when grain > 0.
@@ -60,7 +52,7 @@ func TestParamsOutOfRangeAreRefused(t *testing.T) {
 		{Params{MinP: nan}, "min-p"},
 		{Params{MinP: 1.5}, "min-p"},
 	} {
-		_, err := New(c.p)
+		err := Draw{Params: c.p}.Check(10)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one about %q", c.p, err, c.want)
 		}
@@ -68,7 +60,7 @@ func TestParamsOutOfRangeAreRefused(t *testing.T) {
 }
 
 func TestGreedyTakesTheFirstOfTheLargest(t *testing.T) {
-	s := sampler(t, Params{TopK: 1, TopP: 0.1, MinP: 0.5, Seed: 9})
+	var s Sampler
 	for _, c := range []struct {
 		row  []float32
 		want int32
@@ -78,7 +70,7 @@ func TestGreedyTakesTheFirstOfTheLargest(t *testing.T) {
 		{[]float32{0, float32(math.Copysign(0, -1))}, 0},
 		{[]float32{-7}, 0},
 	} {
-		if got := pick(t, s, c.row, 0); got != c.want {
+		if got := pick(t, &s, Params{TopK: 1, TopP: 0.1, MinP: 0.5, Seed: 9}, c.row, 0); got != c.want {
 			t.Errorf("%v: token %d, want %d", c.row, got, c.want)
 		}
 	}
@@ -98,7 +90,7 @@ func TestBrokenRowsAreRefused(t *testing.T) {
 		{"empty", nil, "all 0 logits"},
 	} {
 		for _, p := range []Params{{}, {Temperature: 1}, {Temperature: 1, TopK: 1}} {
-			if _, err := sampler(t, p).Pick(c.row, 12); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "position 12") {
+			if err := new(Sampler).Draw(c.row, Draw{Params: p, Position: 12}).Err; err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "position 12") {
 				t.Errorf("%s: %+v: error %v, want %q", c.name, p, err, c.want)
 			}
 		}
@@ -125,12 +117,15 @@ func plainPick(p Params, row []float32, position int) (int32, []candidate) {
 		kept = kept[:min(p.TopK, len(kept))]
 	}
 	if p.TopP > 0 && p.TopP < 1 {
-		total, sum := 0.0, 0.0
+		units := func(c candidate) int64 {
+			return int64(math.Floor(exp((float64(c.logit)-float64(all[0].logit))/float64(p.Temperature)) * (1 << 44)))
+		}
+		total, sum := int64(0), int64(0)
 		for _, c := range kept {
-			total += e(c)
+			total += units(c)
 		}
 		for i, c := range kept {
-			if sum += e(c); sum >= float64(p.TopP)*total {
+			if sum += units(c); float64(sum) >= float64(p.TopP)*float64(total) {
 				kept = kept[:i+1]
 				break
 			}
@@ -147,7 +142,7 @@ func plainPick(p Params, row []float32, position int) (int32, []candidate) {
 	return token, kept
 }
 
-func TestPickAgreesWithItsDefinition(t *testing.T) {
+func TestDrawAgreesWithItsDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, p := range []Params{
 		{Temperature: 1},
@@ -178,21 +173,21 @@ func TestPickAgreesWithItsDefinition(t *testing.T) {
 					continue
 				}
 				before := slices.Clone(row)
-				s := sampler(t, p)
+				var s Sampler
 				want, kept := plainPick(p, row, i)
-				if got := pick(t, s, row, i); got != want {
+				if got := pick(t, &s, p, row, i); got != want {
 					t.Fatalf("row %d of %d logits: token %d, want %d", i, len(row), got, want)
 				}
-				if !s.unfiltered(len(row)) {
+				if !p.unfiltered(len(row)) {
 					best, _ := argmax(row)
-					got := slices.Clone(s.filter(row, row[best]))
+					got := slices.Clone(s.filter(p, row, row[best]))
 					slices.SortFunc(got, compare)
 					if !slices.Equal(got, kept) {
 						t.Fatalf("row %d: %d tokens kept, want %d", i, len(got), len(kept))
 					}
 				}
 				if !slices.Equal(row, before) {
-					t.Fatal("Pick changed the row")
+					t.Fatal("Draw changed the row")
 				}
 			}
 		})
@@ -210,7 +205,7 @@ func TestTiesOnABoundaryGoToTheSmallerTokens(t *testing.T) {
 		{Params{Temperature: 1, TopK: 3, TopP: 0.5}, []candidate{{2, 1}, {2, 2}}},
 		{Params{Temperature: 1, MinP: 1}, []candidate{{2, 1}, {2, 2}, {2, 3}}},
 	} {
-		if got := sampler(t, c.p).filter(row, 2); !slices.Equal(got, c.want) {
+		if got := new(Sampler).filter(c.p, row, 2); !slices.Equal(got, c.want) {
 			t.Errorf("%+v keeps %v, want %v", c.p, got, c.want)
 		}
 	}
@@ -235,7 +230,7 @@ func TestFrequenciesFollowTheSoftmax(t *testing.T) {
 				if vary == "position" {
 					p.Seed, position = 77, i
 				}
-				count[pick(t, sampler(t, p), row, position)]++
+				count[pick(t, new(Sampler), p, row, position)]++
 			}
 			chi := 0.0
 			for token, w := range weight {
@@ -251,25 +246,25 @@ func TestFrequenciesFollowTheSoftmax(t *testing.T) {
 }
 
 // R4: what a row gives depends on the row, the position and the parameters alone.
-func TestPickRemembersNothing(t *testing.T) {
+func TestDrawRemembersNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	p := Params{Temperature: 1, TopP: 0.95, Seed: 3}
-	shared := sampler(t, p)
+	shared := new(Sampler)
 	rows := make([][]float32, 20)
 	want := make([]int32, len(rows))
 	for i := range rows {
 		rows[i] = randomRow(r, 100+r.IntN(400), 0)
-		want[i] = pick(t, sampler(t, p), rows[i], 1000+i)
+		want[i] = pick(t, new(Sampler), p, rows[i], 1000+i)
 	}
 	for range 200 {
 		i := r.IntN(len(rows))
-		if got := pick(t, shared, rows[i], 1000+i); got != want[i] {
+		if got := pick(t, shared, p, rows[i], 1000+i); got != want[i] {
 			t.Fatalf("row %d in company: token %d, alone %d", i, got, want[i])
 		}
 	}
 	differ := 0
 	for i := range rows {
-		if pick(t, shared, rows[i], 2000+i) != want[i] {
+		if pick(t, shared, p, rows[i], 2000+i) != want[i] {
 			differ++
 		}
 	}
@@ -278,16 +273,16 @@ func TestPickRemembersNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkPick(b *testing.B) {
+func BenchmarkDraw(b *testing.B) {
 	row := randomRow(rand.New(rand.NewPCG(1, 1)), 262_144, 0)
 	for _, p := range []Params{
 		{}, {Temperature: 1}, {Temperature: 0.7, TopK: 40}, {Temperature: 1, TopP: 0.95}, {Temperature: 1, MinP: 0.05},
 		{Temperature: 1, TopK: 64, TopP: 0.95},
 	} {
 		b.Run(fmt.Sprintf("T=%v,k=%d,p=%v,min=%v", p.Temperature, p.TopK, p.TopP, p.MinP), func(b *testing.B) {
-			s := sampler(b, p)
+			var s Sampler
 			for i := range b.N {
-				pick(b, s, row, i)
+				pick(b, &s, p, row, i)
 			}
 		})
 	}

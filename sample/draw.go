@@ -1,0 +1,87 @@
+package sample
+
+import (
+	"fmt"
+	"math"
+)
+
+// MaxTop is how many of the likeliest tokens a Draw may ask for at most.
+const MaxTop = 1024
+
+// A Draw is what is asked of a row of logits: a token by Params, or what the row says of a given one.
+type Draw struct {
+	Params
+	Position int   // of the row, absolute (not of the token that it predicts): what the noise depends on
+	Given    bool  // draw nothing: the token is Token
+	Token    int32 // where Given
+	LogProb  bool  // the token's log-probability is wanted
+	Top      int   // and so many of the likeliest tokens with theirs, at most MaxTop
+}
+
+// Check reports the first field that no row of a vocabulary could answer.
+func (d Draw) Check(vocab int) error {
+	switch {
+	case d.Top < 0 || d.Top > MaxTop:
+		return fmt.Errorf("sample: %d of the likeliest tokens asked for, want 0 to %d", d.Top, MaxTop)
+	case d.Given && (d.Token < 0 || int(d.Token) >= vocab):
+		return fmt.Errorf("sample: given token %d, want 0 to %d", d.Token, vocab-1)
+	}
+	return d.Params.Validate()
+}
+
+// A Pick is the answer to a Draw.
+type Pick struct {
+	Token   int32
+	LogProb float32        // of Token, from the raw logits; where asked for
+	Top     []TokenLogProb // likeliest first, smaller token first among equals; fewer where fewer are above -Inf
+	Err     error          // a *RowError: the row gives no token
+}
+
+// A RowError says why a row gives no token: a logit is NaN or +Inf, or all are -Inf.
+type RowError struct {
+	Fault Fault
+	Token int32 // the first that is NaN, or else +Inf
+	Vocab int
+}
+
+// Fault is what is wrong with a row.
+type Fault int32
+
+const (
+	Sound  Fault = iota // nothing
+	NaN                 // a logit is NaN
+	Inf                 // none is NaN, one is +Inf
+	Banned              // all are -Inf
+)
+
+func (e *RowError) Error() string {
+	if e.Fault == Banned {
+		return fmt.Sprintf("no token can be picked: all %d logits are -Inf, want one that is not banned", e.Vocab)
+	}
+	return fmt.Sprintf("the logit of token %d is %s, want finite numbers or -Inf; a weight or a kernel is broken", e.Token, map[Fault]string{NaN: "NaN", Inf: "+Inf"}[e.Fault])
+}
+
+// Refuse is the answer for a row that gives no token.
+func (d Draw) Refuse(e *RowError) Pick {
+	return Pick{Err: fmt.Errorf("sample: position %d: %w", d.Position, e)}
+}
+
+// argmax returns the largest logit's token, the smallest of equal ones.
+func argmax(logits []float32) (int32, *RowError) {
+	best, largest := -1, float32(math.Inf(-1))
+	for i, x := range logits {
+		if !(x <= largest) { // larger, or NaN
+			if x != x {
+				return 0, &RowError{Fault: NaN, Token: int32(i), Vocab: len(logits)}
+			}
+			best, largest = i, x
+		}
+	}
+	switch {
+	case best < 0:
+		return 0, &RowError{Fault: Banned, Vocab: len(logits)}
+	case math.IsInf(float64(largest), 1):
+		return 0, &RowError{Fault: Inf, Token: int32(best), Vocab: len(logits)}
+	}
+	return int32(best), nil
+}
