@@ -3,6 +3,7 @@ package memra
 import (
 	"iter"
 
+	"memra/compute/cpu"
 	"memra/gguf"
 )
 
@@ -23,6 +24,10 @@ type TensorInfo struct {
 	Type  string `json:"type"`
 	Shape []int  `json:"shape"` // slowest first: rows, then the values of a row
 	Bytes int    `json:"bytes"`
+
+	// RunsAs says how the processor keeps a matrix whose format it has no kernel for: as a format that loses nothing of it. Empty
+	// where it runs as it is.
+	RunsAs string `json:"runs_as,omitempty"`
 }
 
 // Metadata yields the file's keys and values, in the file's order.
@@ -40,7 +45,11 @@ func Inspect(path string) (*Info, error) {
 	info.Template, _ = f.Meta.String(chatTemplate)
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
-		info.Tensors = append(info.Tensors, TensorInfo{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: t.Size()})
+		tensor := TensorInfo{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: t.Size()}
+		if as := cpu.RunsAs(t.Type); as != tensor.Type && len(t.Shape) > 1 {
+			tensor.RunsAs = as
+		}
+		info.Tensors = append(info.Tensors, tensor)
 		info.Parameters += t.Values()
 		info.Bytes += t.Size()
 	}

@@ -24,8 +24,8 @@ func newInspect(a *app) *cobra.Command {
 		Long: `Show what a model file says of itself: metadata, tensors, sizes, template. It works for files that no family here can run.
 
 The text output abbreviates long arrays and strings. JSON has all of them, metadata in the file's order:
-{"family","parameters","bytes","metadata":{..},"tensors":[{"name","type","shape","bytes"}],"template"}. Shapes go slowest first:
-rows, then the values of a row. Numbers that JSON has not (NaN, infinities) are strings.`,
+{"family","parameters","bytes","metadata":{..},"tensors":[{"name","type","shape","bytes","runs_as"}],"template"}. Shapes go slowest first:
+rows, then the values of a row. A matrix whose format has no kernel runs as another that loses nothing of it (runs_as). Numbers that JSON has not (NaN, infinities) are strings.`,
 		Example: `  memra inspect model.gguf
   memra inspect --no-tensors model.gguf
   memra inspect -o json model.gguf | jq '.metadata["general.name"]'`,
@@ -83,7 +83,11 @@ func inspectText(w io.Writer, heading func(string) string, path string, info *me
 		fmt.Fprintf(w, "\n%s\n", heading(fmt.Sprintf("tensors (%d: %s)", len(info.Tensors), formats(info.Tensors))))
 		t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, tensor := range info.Tensors {
-			fmt.Fprintf(t, "%s\t%s\t%v\t%d\n", harmless(tensor.Name), tensor.Type, tensor.Shape, tensor.Bytes)
+			kind := tensor.Type
+			if tensor.RunsAs != "" {
+				kind += ", runs as " + tensor.RunsAs
+			}
+			fmt.Fprintf(t, "%s\t%s\t%v\t%d\n", harmless(tensor.Name), kind, tensor.Shape, tensor.Bytes)
 		}
 		if err := t.Flush(); err != nil {
 			return err

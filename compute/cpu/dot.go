@@ -14,8 +14,9 @@ import (
 //	acc = acc + (w*d) * float32(i)            w: the weight's scale, d: the activations'
 //	acc = acc + m * sd                        m: the weight's minimum, where the format has one; Q4_K and Q5_K: acc - m*sd
 //
-// with w = d*scale for K-quants (exact in float32). Q6_K scales each half of a block: i is scale0*i0 + scale1*i1, exact as
-// well, and w = d. Float weights are summed in four partial sums, k modulo 4, each ascending, acc = acc + w*x, then added
+// with w = d*scale for K-quants (exact in float32). Q2_K, Q6_K and quant.Wide scale each half of a block: i is
+// scale0*i0 + scale1*i1, in int32 as well, and w = d; for Q2_K also acc - (dmin*d) * float32(m0*S0 + m1*S1) with the sums S of
+// the halves' activations. Float weights are summed in four partial sums, k modulo 4, each ascending, acc = acc + w*x, then added
 // (0+1) + (2+3).
 type dotFunc func(y []float32, stride int, w []byte, x *rowTile)
 
@@ -117,23 +118,50 @@ func dotAffine(y []float32, stride int, w []byte, x *rowTile, bits int) {
 	}
 }
 
+func dotK2(y []float32, stride int, w []byte, x *rowTile) {
+	dotHalves(y, stride, w, x, halves{bits: 4, head: 2 * scaleBytes, ints: 4 * group, scale: f16At, minima: true})
+}
 func dotK6(y []float32, stride int, w []byte, x *rowTile) {
+	dotHalves(y, stride, w, x, halves{bits: 6, head: scaleBytes, ints: 2 * group, zero: 32, scale: f16At})
+}
+func dotK8(y []float32, stride int, w []byte, x *rowTile) {
+	dotHalves(y, stride, w, x, halves{bits: 8, head: 4 * group, ints: 2 * group, zero: 128, scale: f32At})
+}
+
+// halves is a layout of blocks of 256 with an integer scale for each half of a block of 32.
+type halves struct {
+	bits   int
+	head   int // bytes before the sub-blocks
+	ints   int // where the integers of a sub-block begin
+	zero   int32
+	scale  func(b []byte, o int) float32
+	minima bool
+}
+
+func dotHalves(y []float32, stride int, w []byte, x *rowTile, f halves) {
+	subBytes := f.ints + group*blockLen*f.bits/8
+	bytes := f.head + 8*subBytes
 	var ints vectors
 	var lo, hi [group]int32
 	x.clear(y, stride)
 	for b := range x.panel {
-		block, p := w[b/8*k6Bytes:][:k6Bytes], &x.panel[b]
-		sub := block[scaleBytes+b%8*k6Sub:]
-		ints.unpack(sub[2*group:], 6)
+		block, p := w[b/8*bytes:][:bytes], &x.panel[b]
+		sub := block[f.head+b%8*subBytes:]
+		ints.unpack(sub[f.ints:], f.bits)
 		for r := range x.rows {
 			out, row := y[r*stride:][:group], x.first+r
-			fill(&lo, p.negLo[row]*32)
-			fill(&hi, (p.neg[row]-p.negLo[row])*32)
+			negLo, negHi := p.negLo[row], p.neg[row]-p.negLo[row]
+			fill(&lo, negLo*f.zero)
+			fill(&hi, negHi*f.zero)
 			ints.dot(&lo, &p.q[row], 0, 16)
 			ints.dot(&hi, &p.q[row], 16, blockLen)
 			for o := range out {
-				i := int32(int8(sub[o]))*lo[o] + int32(int8(sub[group+o]))*hi[o] // below 2^24
-				out[o] += float32(float32(f16At(block, o)*p.d[row]) * float32(i))
+				i := int32(int8(sub[o]))*lo[o] + int32(int8(sub[group+o]))*hi[o] // below 2^27
+				out[o] += float32(float32(f.scale(block, o)*p.d[row]) * float32(i))
+				if f.minima {
+					i := int32(sub[2*group+o])*negLo + int32(sub[3*group+o])*negHi
+					out[o] += float32(float32(f.scale(block[scaleBytes:], o)*p.d[row]) * float32(i))
+				}
 			}
 		}
 	}

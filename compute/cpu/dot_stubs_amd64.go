@@ -164,6 +164,46 @@ func dotK6x2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks 
 //go:noescape
 func dotK6x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotK2x8AVX512 multiplies a group of packed outputs by 8 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK2x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK2x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK2x1AVX512 multiplies a group of packed outputs by 1 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK8x8AVX512 multiplies a group of packed outputs by 8 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK8x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK8x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x2AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK8x1AVX512 multiplies a group of packed outputs by 1 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotF16x4AVX512 multiplies a group of packed outputs by 4 rows: see floatDot.
 //
 //go:noescape
@@ -328,6 +368,36 @@ func dotK6x2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks in
 //
 //go:noescape
 func dotK6x1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK2x4AVX2 multiplies a group of packed outputs by 4 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK2x2AVX2 multiplies a group of packed outputs by 2 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK2x1AVX2 multiplies a group of packed outputs by 1 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK8x4AVX2 multiplies a group of packed outputs by 4 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK8x2AVX2 multiplies a group of packed outputs by 2 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x2AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK8x1AVX2 multiplies a group of packed outputs by 1 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x1AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotF16x2AVX2 multiplies a group of packed outputs by 2 rows: see floatDot.
 //

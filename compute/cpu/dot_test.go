@@ -280,10 +280,7 @@ func BenchmarkMatMul(b *testing.B) {
 	for _, set := range sets[:max(1, len(sets)-1)] {
 		d := openTest(b, 0, set)
 		for _, l := range layouts {
-			f, err := quant.For(l.formats[0])
-			if err != nil {
-				b.Fatal(err)
-			}
+			f := formatsOf(l)[0]
 			size, _ := f.RowBytes(k)
 			w, err := d.Pack(f.Type, n, k, make([]byte, n*size), nil)
 			if err != nil {

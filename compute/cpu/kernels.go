@@ -43,6 +43,8 @@ var goKernels = kernels{
 		layoutK4:   {{panelRows, dotK4}},
 		layoutK5:   {{panelRows, dotK5}},
 		layoutK6:   {{panelRows, dotK6}},
+		layoutK2:   {{panelRows, dotK2}},
+		layoutK8:   {{panelRows, dotK8}},
 		layoutF16:  {{panelRows, dotF16}},
 		layoutBF16: {{panelRows, dotBF16}},
 		layoutF32:  {{panelRows, dotF32}},

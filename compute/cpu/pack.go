@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -21,13 +20,12 @@ const group = 16
 // operand of a dot product instruction. Eight vectors make a block of 32 k; nibbles put vector p in the low halves and
 // vector p+4 in the high halves of 64 bytes.
 type layout struct {
-	name    string
-	formats []gguf.Type                               // what packs into it
-	step    int                                       // values of K in a packed block
-	float   bool                                      // activations are taken as they are, not quantised
-	bytes   int                                       // of a packed block of 16 outputs
-	pack    func(dst, row []byte, lane int)           // a row of the file, into one output of a group of zeros
-	unpack  func(dst []float32, src []byte, lane int) // one block of one output
+	name   string
+	step   int                                       // values of K in a packed block
+	float  bool                                      // activations are taken as they are, not quantised
+	bytes  int                                       // of a packed block of 16 outputs
+	pack   func(dst, row []byte, lane int)           // a row of the layout's own format, into one output of a group of zeros
+	unpack func(dst []float32, src []byte, lane int) // one block of one output
 }
 
 // packed is a weight in memory: groups of 16 outputs, each a run of blocks over K.
@@ -52,40 +50,24 @@ func (p *packed) row(dst []float32, o int) {
 	}
 }
 
-// layouts is every packed form. A new format is a new entry, or a new name in one.
-var layouts = []*layout{layoutQ8, layoutQ4, layoutQ4M, layoutQ5, layoutQ5M, layoutK4, layoutK5, layoutK6, layoutF16, layoutBF16, layoutF32}
-
-// layoutOf finds the layout of a file's format.
-func layoutOf(t gguf.Type) (*layout, error) {
-	var known []string
-	for _, l := range layouts {
-		for _, f := range l.formats {
-			if f == t {
-				return l, nil
-			}
-			known = append(known, f.String())
-		}
-	}
-	return nil, fmt.Errorf("cpu: no kernel for format %v, want one of %s; requantise the model", t, strings.Join(known, ", "))
-}
+// layouts is every packed form.
+var layouts = []*layout{layoutQ8, layoutQ4, layoutQ4M, layoutQ5, layoutQ5M, layoutK2, layoutK4, layoutK5, layoutK6, layoutK8, layoutF16, layoutBF16, layoutF32}
 
 // Pack makes a weight. It is safe to call side by side.
 func (d *Device) Pack(format gguf.Type, rows, width int, data []byte, done func(from, to int)) (compute.Weight, error) {
-	l, err := layoutOf(format)
-	if err != nil {
-		return compute.Weight{}, err
-	}
 	f, err := quant.For(format)
 	if err != nil {
-		return compute.Weight{}, err
+		return compute.Weight{}, fmt.Errorf("cpu: %w", err)
 	}
 	rowBytes, err := f.RowBytes(width)
 	if err != nil {
-		return compute.Weight{}, err
+		return compute.Weight{}, fmt.Errorf("cpu: %w", err)
 	}
 	if len(data) != rows*rowBytes {
 		return compute.Weight{}, fmt.Errorf("cpu: %v weight [%d %d] has %d bytes, want %d", format, rows, width, len(data), rows*rowBytes)
 	}
+	s := sourceOf(format, data)
+	l := s.layout
 	p := &packed{layout: l, n: rows, k: width, blocks: width / l.step}
 	if p.data, err = d.memory(ceilDiv(rows, group) * p.groupBytes()); err != nil {
 		return compute.Weight{}, err
@@ -93,7 +75,7 @@ func (d *Device) Pack(format gguf.Type, rows, width int, data []byte, done func(
 	d.eachGroups(ceilDiv(rows, group), func(from, to int) {
 		for g := from; g < to; g++ {
 			for o := range min(group, rows-g*group) {
-				l.pack(p.group(g), data[(g*group+o)*rowBytes:][:rowBytes], o)
+				s.pack(p.group(g), data[(g*group+o)*rowBytes:][:rowBytes], o)
 			}
 		}
 		if done != nil {

@@ -2,8 +2,9 @@ package cpu
 
 import (
 	"encoding/binary"
+	"math"
 
-	"memra/gguf"
+	"memra/quant"
 )
 
 // The layouts of formats with blocks of 256 and integer scales of their eight sub-blocks of 32. The scales stay integers,
@@ -12,15 +13,21 @@ import (
 //	layoutK4   16 d, 16 dmin    8 times: 16 scales, 16 minima, 256 bytes of nibbles            q
 //	layoutK5   16 d, 16 dmin    8 times: 16 scales, 16 minima, 256 bytes, 64 of fifth bits     q
 //	layoutK6   16 d             8 times: 2 x 16 scales (of 16 k each), 256 bytes, 128 of pairs q+32
+//	layoutK2   16 d, 16 dmin    8 times: 2 x 16 scales, 2 x 16 minima, 256 bytes of nibbles    q
+//	layoutK8   16 d, float32    8 times: 2 x 16 scales, 512 bytes                              q+128
+//
+// layoutK8 holds whatever quant.Wide does.
 //
 // Pairs (fifth and sixth bits): bits 2j and 2j+1 of byte 64*h+4*o+i belong to vector 2j+h.
 var (
-	layoutK4 = &layout{name: "k4", formats: []gguf.Type{gguf.Q4_K}, step: 256, bytes: affineBytes(4),
+	layoutK4 = &layout{name: "k4", step: 256, bytes: affineBytes(4),
 		pack: func(dst, row []byte, o int) { packAffine(dst, row, o, 4) }, unpack: unpackAffine(4)}
-	layoutK5 = &layout{name: "k5", formats: []gguf.Type{gguf.Q5_K}, step: 256, bytes: affineBytes(5),
+	layoutK5 = &layout{name: "k5", step: 256, bytes: affineBytes(5),
 		pack: func(dst, row []byte, o int) { packAffine(dst, row, o, 5) }, unpack: unpackAffine(5)}
-	layoutK6 = &layout{name: "k6", formats: []gguf.Type{gguf.Q6_K}, step: 256, bytes: k6Bytes,
+	layoutK6 = &layout{name: "k6", step: 256, bytes: k6Bytes,
 		pack: packK6, unpack: unpackK6}
+	layoutK2 = &layout{name: "k2", step: 256, bytes: k2Bytes, pack: packK2, unpack: unpackK2}
+	layoutK8 = &layout{name: "k8", step: 256, bytes: k8Bytes, unpack: unpackK8} // packWide, for any format that is Wide
 )
 
 // Sizes of a packed sub-block.
@@ -29,7 +36,12 @@ const (
 	k5Sub = 2*group + nibBytes + bitBytes
 	k6Sub = 2*group + nibBytes + pairBytes
 
+	k2Sub = 4*group + nibBytes
+	k8Sub = 2*group + byteBytes
+
 	k6Bytes = scaleBytes + 8*k6Sub // of a packed block of 256
+	k2Bytes = 2*scaleBytes + 8*k2Sub
+	k8Bytes = 4*group + 8*k8Sub
 )
 
 // affineSub is the size of a packed sub-block of Q4_K or Q5_K.
@@ -117,37 +129,65 @@ func unpackK6(dst []float32, src []byte, o int) {
 	}
 }
 
-// The layouts of float weights: for each k, the values of 16 outputs.
-var (
-	layoutF16  = float("f16", gguf.F16, 2)
-	layoutBF16 = float("bf16", gguf.BF16, 2)
-	layoutF32  = float("f32", gguf.F32, 4)
-)
-
-func float(name string, format gguf.Type, size int) *layout {
-	return &layout{name: name, formats: []gguf.Type{format}, step: 1, bytes: size * group, float: true,
-		pack: func(dst, row []byte, o int) {
-			if size == 2 {
-				for k := range len(row) / 2 {
-					binary.LittleEndian.PutUint16(dst[2*(k*group+o):], binary.LittleEndian.Uint16(row[2*k:]))
-				}
-				return
+// packK2 packs a row of Q2_K: 16 bytes of scales and minima, 64 of codes of 2 bits, d, dmin.
+func packK2(dst, row []byte, o int) {
+	const fileBytes = 84
+	for ; len(row) > 0; row, dst = row[fileBytes:], dst[k2Bytes:] {
+		copy(dst[2*o:], row[80:82])
+		copy(dst[scaleBytes+2*o:], row[82:84])
+		for g := range 8 {
+			sub := dst[2*scaleBytes+g*k2Sub:][:k2Sub]
+			for h := range 2 {
+				b := row[2*g+h]
+				sub[group*h+o], sub[group*(2+h)+o] = b&15, b>>4
 			}
-			for k := range len(row) / 4 {
-				binary.LittleEndian.PutUint32(dst[4*(k*group+o):], u32At(row, k))
+			var q ints32
+			for v := range q {
+				q[v] = u32At(row[16+32*(g/4):], v) >> (g % 4 * 2) & 0x03030303
 			}
-		},
-		unpack: func(dst []float32, src []byte, o int) { dst[0] = floatAt(src, size, format == gguf.BF16, o) },
+			q.put(sub[4*group:], 4, o)
+		}
 	}
 }
 
-// floatAt is the i-th value of b.
-func floatAt(b []byte, size int, bf16 bool, i int) float32 {
-	switch {
-	case size == 4:
-		return f32At(b, i)
-	case bf16:
-		return f32bits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+func unpackK2(dst []float32, src []byte, o int) {
+	d, dmin := f16At(src, o), f16At(src[scaleBytes:], o)
+	for g := range 8 {
+		sub := src[2*scaleBytes+g*k2Sub:]
+		for l := range blockLen {
+			scale, minimum := float32(d*float32(sub[l/16*group+o])), float32(dmin*float32(sub[(2+l/16)*group+o]))
+			dst[g*blockLen+l] = float32(scale*float32(getInt(sub[4*group:], 4, o, l))) - minimum
+		}
 	}
-	return f16At(b, i)
+}
+
+// packWide packs a row of a format that is Wide.
+func packWide(f *quant.Format) func(dst, row []byte, o int) {
+	return func(dst, row []byte, o int) {
+		var w quant.Wide
+		for ; len(row) > 0; row, dst = row[f.Bytes:], dst[k8Bytes:] {
+			f.Widen(&w, row[:f.Bytes])
+			binary.LittleEndian.PutUint32(dst[4*o:], math.Float32bits(w.D))
+			for g := range 8 {
+				sub := dst[4*group+g*k8Sub:][:k8Sub]
+				sub[o], sub[group+o] = byte(w.S[2*g]), byte(w.S[2*g+1])
+				var q ints32
+				for l, v := range w.Q[g*blockLen:][:blockLen] {
+					q[l/4] |= uint32(byte(v)^0x80) << (l % 4 * 8)
+				}
+				q.put(sub[2*group:], 8, o)
+			}
+		}
+	}
+}
+
+func unpackK8(dst []float32, src []byte, o int) {
+	d := f32At(src, o)
+	for g := range 8 {
+		sub := src[4*group+g*k8Sub:]
+		for l := range blockLen {
+			scale := float32(d * float32(int8(sub[l/16*group+o])))
+			dst[g*blockLen+l] = float32(scale * float32(int(getInt(sub[2*group:], 8, o, l))-128))
+		}
+	}
 }

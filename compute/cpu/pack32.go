@@ -3,7 +3,6 @@ package cpu
 import (
 	"encoding/binary"
 
-	"memra/gguf"
 	"memra/quant"
 )
 
@@ -19,11 +18,11 @@ import (
 //
 // Fifth bits: bit 4*o+i of the little-endian 64-bit word v belongs to vector v, byte 4*o+i.
 var (
-	layoutQ8  = simple("q8", gguf.Q8_0, 0, 8)
-	layoutQ4  = simple("q4", gguf.Q4_0, 0, 4)
-	layoutQ4M = simple("q4m", gguf.Q4_1, 1, 4)
-	layoutQ5  = simple("q5", gguf.Q5_0, 0, 5)
-	layoutQ5M = simple("q5m", gguf.Q5_1, 1, 5)
+	layoutQ8  = simple("q8", 0, 8)
+	layoutQ4  = simple("q4", 0, 4)
+	layoutQ4M = simple("q4m", 1, 4)
+	layoutQ5  = simple("q5", 0, 5)
+	layoutQ5M = simple("q5m", 1, 5)
 )
 
 const (
@@ -50,13 +49,13 @@ func simpleBytes(bits, minima int) int {
 }
 
 // simple makes the layout of a format with blocks of 32.
-func simple(name string, format gguf.Type, minima, bits int) *layout {
+func simple(name string, minima, bits int) *layout {
 	head := scaleBytes * (1 + minima) // where the integers begin, packed; 2*(1+minima) in the file
 	zero := float32(0)
 	if minima == 0 {
 		zero = float32(zeroPoint(bits))
 	}
-	return &layout{name: name, formats: []gguf.Type{format}, step: blockLen, bytes: simpleBytes(bits, minima),
+	return &layout{name: name, step: blockLen, bytes: simpleBytes(bits, minima),
 		pack: func(dst, row []byte, o int) {
 			fileBytes := 2*(1+minima) + blockLen*bits/8
 			for ; len(row) > 0; row, dst = row[fileBytes:], dst[simpleBytes(bits, minima):] {

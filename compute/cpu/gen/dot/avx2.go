@@ -70,8 +70,11 @@ func (s *avx2) begin(f format, rows int) {
 		tiles = 3 // sums of int16 beside those of int32
 	}
 	perColumn := 1 // weights
-	if f.halves() || f.bits == 8 {
-		perColumn = 2 // and their scales, or their magnitudes
+	if f.halves {
+		perColumn++ // and their scales
+	}
+	if f.bits == 8 {
+		perColumn++ // and their magnitudes
 	}
 	columns := s.columns(f, rows)
 	free := 16 - (tiles*rows+perColumn)*columns - 2 // values on their way
@@ -103,11 +106,16 @@ func (s *avx2) load(m Mem) Op {
 func (*avx2) multiply(a Op, b, to reg.VecVirtual) { VMULPS(a, b, to) }
 
 // run is how many vectors' products int16 can sum, |w|*127*2*run < 2^15, and registers can hold.
-func (*avx2) run(f format) int { return map[int]int{4: 8, 5: 4, 6: 1, 8: 1}[f.bits] }
+func (*avx2) run(f format) int {
+	if f.halves {
+		return 1
+	}
+	return map[int]int{4: 8, 5: 4, 8: 1}[f.bits]
+}
 
 func (s *avx2) sums(k *kernel) tile {
 	f := k.format
-	if f.halves() {
+	if f.halves {
 		return s.halves(k)
 	}
 	sum, run := k.tile(), s.run(f)
@@ -136,8 +144,14 @@ func (s *avx2) sums(k *kernel) tile {
 
 // halves sums a block with a scale for each half. The step from int16 to int32 multiplies by it.
 func (s *avx2) halves(k *kernel) tile {
-	sum, zero := k.tile(), Imm(uint64(k.format.zero()))
+	sum := k.tile()
+	signed := k.format.bits == 8 // the zero point is taken away from the weights
+	fresh := k.format.zero() < 0 || signed
 	for c := range k.columns { // zero * (lo*scale0 + (all-lo)*scale1) = lo * (zero*(scale0-scale1)) + all * (zero*scale1)
+		if fresh {
+			break
+		}
+		zero := Imm(uint64(k.format.zero()))
 		lo, all := YMM(), YMM()
 		VPMOVSXBD(k.weight(k.w, 0, perByte, c), lo)
 		VPMOVSXBD(k.weight(k.w, group, perByte, c), all)
@@ -153,7 +167,6 @@ func (s *avx2) halves(k *kernel) tile {
 			VPADDD(x, sum[r][c], sum[r][c])
 		}
 	}
-	run := s.run(k.format)
 	for h := range 2 {
 		scale := make([]reg.VecVirtual, k.columns)
 		for c := range scale { // in both int16 of each lane
@@ -163,8 +176,13 @@ func (s *avx2) halves(k *kernel) tile {
 			VPSLLD(Imm(16), scale[c], high)
 			VPBLENDW(Imm(0xaa), high, scale[c], scale[c])
 		}
-		for from := 4 * h; from < 4*h+4; from += run {
-			s.products(k, from, from+run, func(r, c int, p reg.VecVirtual) {
+		for v := 4 * h; v < 4*h+4; v++ {
+			first := v == 0 && fresh
+			s.products(k, v, v+1, func(r, c int, p reg.VecVirtual) {
+				if first {
+					VPMADDWD(scale[c], p, sum[r][c])
+					return
+				}
 				VPMADDWD(scale[c], p, p)
 				VPADDD(p, sum[r][c], sum[r][c])
 			})

@@ -46,7 +46,7 @@ func (s *avx512) begin(f format, _ int) {
 
 func (s *avx512) sums(k *kernel) tile {
 	f := k.format
-	if f.halves() {
+	if f.halves {
 		return s.halves(k)
 	}
 	sum := k.tile()
@@ -64,8 +64,13 @@ func (s *avx512) sums(k *kernel) tile {
 // halves sums each half of a block, then both times their scales.
 func (s *avx512) halves(k *kernel) tile {
 	lo, hi := k.tile(), k.tile()
-	zero := Imm(uint64(k.format.zero()))
 	for r := range lo {
+		if k.format.zero() < 0 {
+			VPXORD(lo[r][0], lo[r][0], lo[r][0])
+			VPXORD(hi[r][0], hi[r][0], hi[r][0])
+			continue
+		}
+		zero := Imm(uint64(k.format.zero()))
 		VPSLLD_BCST(zero, k.panel(panelNegLo, r), lo[r][0])
 		VPSLLD_BCST(zero, k.panel(panelNeg, r), hi[r][0])
 		VPSUBD(lo[r][0], hi[r][0], hi[r][0])

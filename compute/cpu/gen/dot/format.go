@@ -48,6 +48,8 @@ type format struct {
 	bits   int
 	minima bool
 	nested bool // blocks of 256: float16 scales, then eight sub-blocks with integer scales
+	halves bool // each half of a block of 32 has its own integer scale, and minimum where the format has minima
+	wide   bool // the scales of a nested block are float32
 }
 
 var formats = []format{
@@ -58,7 +60,9 @@ var formats = []format{
 	{name: "Q5M", bits: 5, minima: true},
 	{name: "K4", bits: 4, minima: true, nested: true},
 	{name: "K5", bits: 5, minima: true, nested: true},
-	{name: "K6", bits: 6, nested: true},
+	{name: "K6", bits: 6, nested: true, halves: true},
+	{name: "K2", bits: 4, minima: true, nested: true, halves: true},
+	{name: "K8", bits: 8, nested: true, halves: true, wide: true},
 }
 
 // zero is the logarithm of the zero point; -1 where integers have none.
@@ -69,20 +73,20 @@ func (f format) zero() int {
 	return f.bits - 1
 }
 
-// halves reports whether each half of a block of 32 has its own scale.
-func (f format) halves() bool { return f.bits == 6 }
-
-// head is the size of the float16 scales and minima of a block.
+// head is the size of the float scales and minima of a block.
 func (f format) head() int {
-	if f.minima {
+	if f.minima || f.wide {
 		return 2 * scaleBytes
 	}
 	return scaleBytes
 }
 
-// ints is where the integers begin: in a sub-block after two vectors of byte scales, else after the head.
+// ints is where the integers begin: in a sub-block after two or four vectors of byte scales, else after the head.
 func (f format) ints() int {
-	if f.nested {
+	switch {
+	case f.nested && f.halves && f.minima:
+		return 4 * group
+	case f.nested:
 		return 2 * group
 	}
 	return f.head()

@@ -159,7 +159,9 @@ func (k *kernel) block() {
 			VADDPS(i, k.acc[r][c], k.acc[r][c])
 		}
 	}
-	if f.minima {
+	if f.minima && f.halves {
+		k.halfMinima()
+	} else if f.minima {
 		minimum := k.scales(1)
 		for r := range sum {
 			sd := k.isa.load(k.panel(panelSD, r))
@@ -179,6 +181,31 @@ func (k *kernel) block() {
 	ADDQ(U32(panelBytes), k.d)
 }
 
+// halfMinima adds what the minima of each half of a block subtract: with S the sums of the activations' integers over the halves,
+// m0*S0 + m1*S1, in integers, times both float scales. The panel has -(S0+S1) and -S0.
+func (k *kernel) halfMinima() {
+	minimum := k.scales(1)
+	for c := range minimum {
+		lo, all := k.isa.vector(), k.isa.vector()
+		VPMOVZXBD(k.weight(k.w, 2*group, perByte, c), lo)
+		VPMOVZXBD(k.weight(k.w, 3*group, perByte, c), all)
+		VPSUBD(all, lo, lo)
+		for r := range k.acc {
+			sum, x := k.isa.vector(), k.isa.vector()
+			VPBROADCASTD(k.panel(panelNegLo, r), sum)
+			VPMULLD(lo, sum, sum)
+			VPBROADCASTD(k.panel(panelNeg, r), x)
+			VPMULLD(all, x, x)
+			VPADDD(x, sum, sum)
+			VCVTDQ2PS(sum, sum)
+			m := k.isa.vector()
+			k.isa.multiply(k.isa.load(k.panel(panelD, r)), minimum[c], m)
+			VMULPS(sum, m, m)
+			VADDPS(m, k.acc[r][c], k.acc[r][c])
+		}
+	}
+}
+
 // ahead is how far before their use weights are asked of memory.
 const ahead = 4096
 
@@ -193,8 +220,12 @@ func (k *kernel) prefetch(n int) {
 func (k *kernel) scales(which int) (s []reg.VecVirtual) {
 	for c := range k.columns {
 		v := k.isa.vector()
-		VCVTPH2PS(k.weight(k.head, scaleBytes*which, perFloat16, c), v)
-		if k.format.nested && !k.format.halves() {
+		if k.format.wide {
+			VMOVUPS(k.weight(k.head, 0, perFloat, c), v)
+		} else {
+			VCVTPH2PS(k.weight(k.head, scaleBytes*which, perFloat16, c), v)
+		}
+		if k.format.nested && !k.format.halves {
 			n := k.isa.vector()
 			VPMOVZXBD(k.weight(k.w, group*which, perByte, c), n)
 			VCVTDQ2PS(n, n)
