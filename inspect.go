@@ -35,16 +35,15 @@ func (i *Info) Metadata() iter.Seq2[string, any] { return i.metadata.All() }
 
 // Inspect reads what a model file says of itself, without its weights.
 func Inspect(path string) (*Info, error) {
-	f, err := gguf.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info := &Info{metadata: f.Meta}
-	info.Family, _ = f.Meta.String("general.architecture") // a file without it is still worth a look
-	info.Template, _ = f.Meta.String(chatTemplate)
-	for i := range f.Tensors {
-		t := &f.Tensors[i]
+	info := &Info{metadata: f.Metadata()}
+	info.Family, _ = f.Metadata().String("general.architecture") // a file without it is still worth a look
+	info.Template, _ = f.Metadata().String(chatTemplate)
+	for _, t := range f.Tensors() {
 		tensor := TensorInfo{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: t.Size()}
 		if as := cpu.RunsAs(t.Type); as != tensor.Type && len(t.Shape) > 1 {
 			tensor.RunsAs = as

@@ -26,9 +26,7 @@ import (
 
 	"memra/chat"
 	"memra/compute"
-	"memra/gguf"
 	"memra/internal/devices"
-	"memra/model"
 )
 
 // Options say how a model is opened. The zero value is right for most uses.
@@ -51,7 +49,7 @@ type Model struct {
 	templateErr error
 }
 
-// Open opens a model file: a GGUF file, or any member of a split set. Everything that is wrong with the file comes back as
+// Open opens a model: a GGUF file, any member of a split set, or a Hugging Face folder. Everything that is wrong with it comes back as
 // one error.
 func Open(path string, o Options) (_ *Model, err error) {
 	m := new(Model)
@@ -60,7 +58,7 @@ func Open(path string, o Options) (_ *Model, err error) {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	file, err := gguf.Open(path)
+	file, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +66,10 @@ func Open(path string, o Options) (_ *Model, err error) {
 	if m.Tokenizer, err = newTokenizer(file); err != nil {
 		return nil, err
 	}
-	if text, err := file.Meta.String(chatTemplate); err == nil && text != "" {
+	if text, err := file.Metadata().String(chatTemplate); err == nil && text != "" {
 		m.template, m.templateErr = chat.Parse(text)
 	}
-	if err := m.open(fileSource{model.GGUF(file), file}, o); err != nil {
+	if err := m.open(fileSource{file}, o); err != nil {
 		return nil, err
 	}
 	if n := m.tokenizer.Vocab(); n > m.model.Vocab {
@@ -79,29 +77,6 @@ func Open(path string, o Options) (_ *Model, err error) {
 	}
 	return m, nil
 }
-
-// fileSource is a file with its sizes.
-type fileSource struct {
-	model.Source
-	file *gguf.File
-}
-
-func (s fileSource) Parameters() (n int) {
-	for i := range s.file.Tensors {
-		n += s.file.Tensors[i].Values()
-	}
-	return n
-}
-
-func (s fileSource) Bytes() (n int) {
-	for i := range s.file.Tensors {
-		n += len(s.file.Tensors[i].Data)
-	}
-	return n
-}
-
-// Host is nothing: the system can drop the file's pages.
-func (s fileSource) Host() int { return 0 }
 
 // chatTemplate is the metadata key of the model's own template.
 const chatTemplate = "tokenizer.chat_template"

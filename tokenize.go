@@ -1,11 +1,6 @@
 package memra
 
-import (
-	"fmt"
-
-	"memra/gguf"
-	"memra/tokenizer"
-)
+import "memra/tokenizer"
 
 // Tokenizer turns text into tokens and back. A Model has its own; OpenTokenizer reads one without the weights. It is safe for
 // concurrent use.
@@ -15,20 +10,12 @@ type Tokenizer struct {
 
 // OpenTokenizer reads the tokenizer of a model file, which no family here need be able to run.
 func OpenTokenizer(path string) (*Tokenizer, error) {
-	f, err := gguf.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return newTokenizer(f)
-}
-
-func newTokenizer(f *gguf.File) (*Tokenizer, error) {
-	t, err := tokenizer.FromGGUF(f.Meta)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Path, err)
-	}
-	return &Tokenizer{t}, nil
 }
 
 // Tokenize is the tokens of a text as Generate reads a prompt: with the model's start token, and with texts of special tokens

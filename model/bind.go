@@ -1,8 +1,10 @@
 package model
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"runtime"
 	"slices"
@@ -23,7 +25,8 @@ import (
 //
 // Shapes and defaults are products and quotients of numbers and fields read before. Tensor names get GGUF's ".weight", unless
 // they end in ".bias". A tensor that no field takes is an error as well: a model that has more than the family knows of
-// would run, and be wrong.
+// would run, and be wrong. Beside NAME.weight a file may have NAME.scale, a number that multiplies the whole matrix (NVFP4), and
+// NAME.input_scale, which is for devices that quantise activations the same way.
 type binder struct {
 	src     Source
 	family  string
@@ -101,6 +104,7 @@ func (b *binder) tensor(field reflect.Value, prefix string, names []string, shap
 			return
 		}
 		b.wants[t.Name] = append(b.wants[t.Name], want{field})
+		b.taken[stem(t)+".scale"], b.taken[stem(t)+".input_scale"] = true, true
 		return
 	}
 	b.fail("tensor %s: missing, want shape %v (%s)", tensorName(prefix, strings.Join(names, " or ")), shape, meaning)
@@ -165,7 +169,14 @@ func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (byt
 		if err != nil {
 			return 0, err
 		}
-		w, err := d.Pack(t.Type, t.Shape[0], t.Shape[1], data, t.Release)
+		format, release := t.Type, t.Release
+		if scale, ok := b.tensors[stem(t)+".scale"]; ok {
+			if data, err = scaled(t, data, scale); err != nil {
+				return 0, err
+			}
+			format, release = gguf.F32, nil
+		}
+		w, err := d.Pack(format, t.Shape[0], t.Shape[1], data, release)
 		if err != nil {
 			return 0, err
 		}
@@ -187,6 +198,37 @@ func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (byt
 		return 4 * len(values), nil
 	}
 	return 0, fmt.Errorf("field of type %T, want compute.Weight or compute.Vector", wants[0].field.Interface())
+}
+
+// stem is a tensor's name without ".weight".
+func stem(t *gguf.Tensor) string { return strings.TrimSuffix(t.Name, ".weight") }
+
+// scaled multiplies a matrix by its scale, into F32: no block format holds the products.
+func scaled(t *gguf.Tensor, data []byte, scale *gguf.Tensor) ([]byte, error) {
+	factor, err := floats(scale)
+	if err != nil {
+		return nil, err
+	}
+	if len(factor) != 1 {
+		return nil, fmt.Errorf("tensor %s: %d values, want one for the whole matrix", scale.Name, len(factor))
+	}
+	f, err := quant.For(t.Type)
+	if err != nil {
+		return nil, err
+	}
+	rows, width := t.Shape[0], t.Shape[1]
+	size, err := f.RowBytes(width)
+	if err != nil {
+		return nil, err
+	}
+	values, out := make([]float32, width), make([]byte, 0, 4*rows*width)
+	for r := range rows {
+		f.Dequantize(values, data[r*size:][:size])
+		for _, x := range values {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x*factor[0]))
+		}
+	}
+	return out, nil
 }
 
 // floats dequantises a small tensor.

@@ -1,0 +1,254 @@
+package hf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"memra/gguf"
+	"memra/safetensors"
+)
+
+// Folder is an open model folder, with a GGUF file's metadata and tensors. It is a model.Source.
+type Folder struct {
+	path    string
+	meta    *gguf.Metadata
+	tensors []gguf.Tensor
+	file    *safetensors.File
+}
+
+// Open reads a folder's configuration and tokenizer, and maps its weights. Its error lists everything that is wrong with the
+// folder.
+func Open(path string) (*Folder, error) {
+	f := &Folder{path: path}
+	if err := f.open(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Name returns the folder's path.
+func (f *Folder) Name() string { return f.path }
+
+// Metadata returns what GGUF's keys say of the model.
+func (f *Folder) Metadata() *gguf.Metadata { return f.meta }
+
+// Tensors returns the weights, in the order of the files.
+func (f *Folder) Tensors() []gguf.Tensor { return f.tensors }
+
+// Release tells the system that the weights' pages are not needed for now.
+func (f *Folder) Release() { f.file.Release() }
+
+// Close unmaps the weights: data of tensors must not be touched any more, nor made.
+func (f *Folder) Close() error {
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
+}
+
+func (f *Folder) open() error {
+	var faults []error
+	config, fam, err := readConfig(f.path, &faults)
+	if err != nil {
+		return err
+	}
+	if f.file, err = safetensors.OpenFolder(f.path); err != nil {
+		return err
+	}
+	t := &translation{object: config, family: fam, meta: new(gguf.Metadata)}
+	t.meta.Set("general.architecture", fam.name)
+	t.meta.Set("general.type", "model")
+	t.meta.Set("general.name", nameOf(f.path))
+	fam.config(t)
+	if len(faults) == 0 { // what follows depends on the sizes
+		if err := vocabulary(f.path, t); err != nil {
+			faults = append(faults, err)
+		}
+		f.translate(t)
+	}
+	f.meta = t.meta
+	return errors.Join(faults...)
+}
+
+// readConfig reads config.json and finds the family.
+func readConfig(folder string, faults *[]error) (object, *family, error) {
+	config, err := readObject(filepath.Join(folder, "config.json"), faults)
+	if errors.Is(err, fs.ErrNotExist) {
+		return object{}, nil, notAModel(folder)
+	}
+	if err != nil {
+		return object{}, nil, err
+	}
+	config = config.over("text_config")
+	kind := config.text("model_type", "")
+	fam := families[kind]
+	if fam == nil {
+		return object{}, nil, fmt.Errorf("hf: %s: model_type: found %q, want one of %s", config.path, clip(kind), kinds())
+	}
+	for key, value := range fam.defaults {
+		if _, ok := config.value[key]; !ok {
+			config.value[key] = value
+		}
+	}
+	return config, fam, nil
+}
+
+// notAModel says what a folder lacks, and what else it may have that was meant.
+func notAModel(folder string) error {
+	hint := ""
+	if list, err := os.ReadDir(folder); err == nil {
+		for _, e := range list {
+			if filepath.Ext(e.Name()) == ".gguf" {
+				hint = "; it has " + e.Name() + ", name that file"
+				break
+			}
+		}
+	}
+	return fmt.Errorf("hf: %s: is a folder without config.json, want a model's folder (config.json, *.safetensors, tokenizer.json) or a .gguf file%s", folder, hint)
+}
+
+// nameOf is the folder's own name.
+func nameOf(folder string) string {
+	if full, err := filepath.Abs(folder); err == nil {
+		folder = full
+	}
+	return filepath.Base(folder)
+}
+
+// elsewhere are parts of names of towers for pictures and sound, and of tables that are computed.
+var elsewhere = []string{"vision_tower.", "vision_model.", "multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio."}
+
+func skipped(name string) bool {
+	return strings.HasSuffix(name, ".rotary_emb.inv_freq") ||
+		slices.ContainsFunc(elsewhere, func(part string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "model."), part) })
+}
+
+// translate makes GGUF's tensors.
+func (f *Folder) translate(t *translation) {
+	tied := t.bool("tie_word_embeddings", false)
+	f.tensors = t.extra
+	seen := map[string]string{}
+	for _, w := range readWeights(f.file, t.object, skipped) {
+		from := w.Name
+		name := ggufName(from, t.family)
+		switch {
+		case name == "":
+			t.fault(from, "is not known to models of type %s", t.text("model_type", ""))
+			continue
+		case seen[name] != "":
+			t.fault(from, "means the same as %s", clip(seen[name]))
+			continue
+		}
+		seen[name] = from
+		if name == "output.weight" && tied {
+			continue // the embedding it is, whatever the file holds
+		}
+		w, err := t.adapt(name, w)
+		if err != nil {
+			t.fault(from, "%w", err)
+			continue
+		}
+		w.Name = name
+		f.tensors = append(f.tensors, w.Tensor)
+		if w.factor != 1 {
+			scale := ofFloats(weight{gguf.Tensor{Name: strings.TrimSuffix(name, ".weight") + ".scale", Shape: []int{1}}, 1}, []float32{w.factor})
+			f.tensors = append(f.tensors, scale.Tensor)
+		}
+	}
+	if !tied && seen["output.weight"] == "" {
+		t.fail("tie_word_embeddings", "the output matrix is not the embedding, but no tensor lm_head.weight is in the files; download them again")
+	}
+}
+
+func (t *translation) fault(tensor, format string, args ...any) {
+	*t.faults = append(*t.faults, fmt.Errorf("hf: %s: tensor %s: %w", filepath.Dir(t.path), clip(tensor), fmt.Errorf(format, args...)))
+}
+
+// adapt changes values and orders to what GGUF files of the family have.
+func (t *translation) adapt(name string, w weight) (weight, error) {
+	stem := strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias")
+	norm := strings.HasSuffix(stem, "_norm")
+	switch {
+	case norm && t.family.gains:
+		return gain(w)
+	case t.family.neighbours && strings.HasSuffix(stem, ".attn_q"):
+		if err := t.neighbours(&w, t.heads); err != nil {
+			return w, err
+		}
+	case t.family.neighbours && strings.HasSuffix(stem, ".attn_k"):
+		if err := t.neighbours(&w, t.kvHeads); err != nil {
+			return w, err
+		}
+	}
+	if len(w.Shape) == 1 && w.Type != gguf.F32 {
+		v, err := vector(w)
+		if err != nil {
+			return w, err
+		}
+		return ofFloats(w, v), nil
+	}
+	return w, nil
+}
+
+// neighbours moves the rows of a matrix, or the values of a bias, such that a rotary pair (j, j+d/2) of a head's first d rows
+// becomes (2j, 2j+1).
+func (t *translation) neighbours(w *weight, heads int) error {
+	if len(w.Shape) == 0 || w.Shape[0] != heads*t.headDim {
+		return fmt.Errorf("shape %v, want %d rows (%d heads x %d)", w.Shape, heads*t.headDim, heads, t.headDim)
+	}
+	source := w.Tensor
+	size := source.Size() / max(w.Shape[0], 1) // of a row
+	dim, half := t.headDim, t.rotated/2
+	w.Data, w.Drop = nil, nil
+	w.Make = func() ([]byte, error) {
+		data, err := source.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		out := make([]byte, 0, len(data))
+		for r := range heads * dim {
+			from := r
+			if in := r % dim; in < 2*half {
+				from = r - in + in/2 + in%2*half
+			}
+			out = append(out, data[from*size:][:size]...)
+		}
+		source.Release(0, len(source.Data))
+		return out, nil
+	}
+	return nil
+}
+
+// ggufName translates a tensor's name; "" if the family has none of that name.
+func ggufName(name string, fam *family) string {
+	name = strings.Replace(name, "language_model.", "", 1)
+	if strings.HasPrefix(name, "model.text_model.") {
+		name = "model." + strings.TrimPrefix(name, "model.text_model.")
+	}
+	if name == "lm_head.weight" || strings.HasPrefix(name, "model.") {
+		stem, end := name, ""
+		for _, e := range []string{".weight", ".bias"} {
+			if s, ok := strings.CutSuffix(name, e); ok {
+				stem, end = s, e
+			}
+		}
+		if end == "" {
+			return ""
+		}
+		if to, ok := outside[stem]; ok {
+			return to + end
+		}
+		rest, ok := strings.CutPrefix(stem, "model.layers.")
+		layer, part, _ := strings.Cut(rest, ".")
+		if n, err := strconv.Atoi(layer); ok && err == nil && strconv.Itoa(n) == layer && fam.layer[part] != "" {
+			return "blk." + layer + "." + fam.layer[part] + end
+		}
+	}
+	return ""
+}

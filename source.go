@@ -1,0 +1,63 @@
+package memra
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"memra/gguf"
+	"memra/hf"
+	"memra/model"
+	"memra/tokenizer"
+)
+
+// file is an open model file: a GGUF file, a split set of them, or a Hugging Face folder, which all say the same things in the same
+// words.
+type file interface {
+	model.Source
+	io.Closer
+}
+
+func openFile(path string) (file, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return hf.Open(path)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return ggufFile{model.GGUF(f), f}, nil
+}
+
+type ggufFile struct {
+	model.Source
+	io.Closer
+}
+
+// fileSource is a file with its sizes.
+type fileSource struct{ file }
+
+func (s fileSource) Parameters() (n int) {
+	for _, t := range s.Tensors() {
+		n += t.Values()
+	}
+	return n
+}
+
+func (s fileSource) Bytes() (n int) {
+	for _, t := range s.Tensors() {
+		n += t.Size()
+	}
+	return n
+}
+
+// Host is nothing: the system can drop the file's pages.
+func (s fileSource) Host() int { return 0 }
+
+func newTokenizer(f file) (*Tokenizer, error) {
+	t, err := tokenizer.FromGGUF(f.Metadata())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return &Tokenizer{t}, nil
+}

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Hugging Face model folders, as transformers saves them, for the tests of packages hf and safetensors.
+
+    hf.py tiny OUT           OUT/NAME.zip: the tiny models of tiny.py as folders, the same weights as in model/testdata/tiny
+    hf.py quantised OUT      OUT/quantised.zip: matrices in FP8, INT8, NVFP4 and MXFP4, and what compressed-tensors,
+                             transformers and torch say that they mean
+    hf.py real GGUF FOLDER   a real GGUF file (.models) as a folder, dequantised; --dtype bfloat16 or float32
+
+In all of them config.json, model.safetensors and the tokenizer's files are written by transformers, tokenizers and sentencepiece.
+Needs: pip install compressed-tensors==0.20.1 sentencepiece==0.2.3 beside requirements.txt; for `tiny`, model/testdata/tiny.
+"""
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+import bridge
+import tiny
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = "{% for m in messages %}<|start|>{{ m.role }}: {{ m.content }}<|end|>{% endfor %}"
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+
+
+def pack(folder, path):
+    """A zip of the files of a folder, the same bytes each time."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                z.writestr(zipfile.ZipInfo(str(file.relative_to(folder)), (2000, 1, 1, 0, 0, 0)), file.read_bytes(), zipfile.ZIP_DEFLATED)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.getvalue())
+    print(f"{path}: {path.stat().st_size} bytes")
+
+
+def byte_level(tokens, merges, steps, special, bos=None):
+    t = Tokenizer(models.BPE(vocab={p: i for i, p in enumerate(tokens)}, merges=[tuple(m.split(" ")) for m in merges]))
+    t.pre_tokenizer = pre_tokenizers.Sequence([*steps, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+    t.decoder = decoders.ByteLevel()
+    if bos:
+        t.post_processor = processors.TemplateProcessing(single=f"{bos} $A", special_tokens=[(bos, t.token_to_id(bos))])
+    t.add_special_tokens([AddedToken(s, normalized=False, special=True) for s in special])
+    return t
+
+
+def make_tiny(out):
+    for m in tiny.TINY:
+        if m.rotated:
+            continue  # transformers saves no config.json that says so
+        truth = json.loads(gzip.decompress((ROOT / "model/testdata/tiny" / f"{m.name}.json.gz").read_bytes()))
+        with tiny.float64():
+            model = tiny.build(m, truth["seed"])
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            model.to(torch.float32).save_pretrained(folder, max_shard_size="60KB" if m.name == "llama-grouped" else "1GB")
+            start, end, pad = tiny.SPECIAL
+            tokenizer = byte_level(tiny.vocabulary(), tiny.MERGES, [], tiny.SPECIAL, start if m.start else None)
+            fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=start, eos_token=end, pad_token=pad, chat_template=TEMPLATE)
+            fast.save_pretrained(folder)
+            pack(folder, out / f"{m.name}.zip")
+
+
+def make_quantised(out):
+    """Matrices in every spelling. truth.json has the SHA-256 of what each means, as little-endian float32, and its first values."""
+    from compressed_tensors.compressors.nvfp4.helpers import pack_fp4_to_uint8, unpack_fp4_from_uint8
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    g = torch.Generator().manual_seed(7)
+    rows, width = 136, 192  # neither is whole blocks of 128
+    files, truth = {}, {}
+
+    def codes(kind):  # every code but NaN and infinity
+        b = torch.randint(0, 256, (rows, width), generator=g, dtype=torch.uint8)
+        x = b.view(kind).float()
+        return torch.where(torch.isfinite(x), b, torch.zeros_like(b)).view(kind)
+
+    def scale(*shape, power=False, kind=torch.float32):
+        x = torch.rand(shape, generator=g) + 0.5
+        return (torch.exp2(torch.round(4 * x - 8)) if power else x / 16).to(kind)
+
+    def fp8(name, kind, suffix, s, block=None):
+        w = torch.randint(-128, 128, (rows, width), generator=g, dtype=torch.int8) if kind == torch.int8 else codes(kind)
+        files[f"{name}.weight"], files[f"{name}.{suffix}"] = w, s
+        s = s.float()
+        if block:
+            s = s.repeat_interleave(block, 0).repeat_interleave(block, 1)[:rows, :width]
+        truth[name] = w.float() * s
+
+    fp8("block", torch.float8_e4m3fn, "weight_scale_inv", scale(2, 2), 128)
+    fp8("block_bf16", torch.float8_e4m3fn, "weight_scale_inv", scale(2, 2, kind=torch.bfloat16), 128)
+    fp8("block_powers", torch.float8_e4m3fn, "weight_scale_inv", scale(2, 2, power=True), 128)
+    fp8("tensor", torch.float8_e4m3fn, "weight_scale", scale(1))
+    fp8("scalar", torch.float8_e5m2, "weight_scale", scale())
+    fp8("channel", torch.float8_e4m3fn, "weight_scale", scale(rows, 1, kind=torch.bfloat16))
+    fp8("int8", torch.int8, "weight_scale", scale(rows, 1))
+    files["tensor.input_scale"] = scale(1)
+
+    values = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
+
+    def fp4():
+        return values[torch.randint(0, 16, (rows, width), generator=g)]
+
+    def e4m3(*shape):  # a scale: positive, of every binade
+        return torch.randint(1, 0x7F, shape, generator=g, dtype=torch.uint8).view(torch.float8_e4m3fn)
+
+    for name, factor in (("nvfp4_ct", 1 / 3), ("nvfp4_opt", 0.3), ("nvfp4_one", 1.0)):
+        x, s = fp4(), e4m3(rows, width // 16)
+        packed = pack_fp4_to_uint8(x)
+        assert torch.equal(unpack_fp4_from_uint8(packed, rows, width, dtype=torch.float32), x)
+        factor = torch.tensor([factor])
+        if name == "nvfp4_ct":
+            files[f"{name}.weight_packed"], files[f"{name}.weight_global_scale"] = packed, 1 / factor
+            files[f"{name}.input_global_scale"] = torch.ones(1)
+            factor = 1 / (1 / factor)
+        else:
+            files[f"{name}.weight"], files[f"{name}.weight_scale_2"] = packed, factor[0]
+        files[f"{name}.weight_scale"] = s
+        truth[name] = (x * s.float().repeat_interleave(16, 1)) * factor  # code times scale is exact, the factor rounds once
+
+    x, s = fp4(), torch.randint(120, 134, (rows, width // 32), generator=g, dtype=torch.uint8)
+    files["mxfp4_ct.weight_packed"], files["mxfp4_ct.weight_scale"] = pack_fp4_to_uint8(x), s
+    truth["mxfp4_ct"] = x * torch.exp2(s.float() - 127).repeat_interleave(32, 1)
+
+    blocks = torch.randint(0, 256, (2, 64, 4, 16), generator=g, dtype=torch.uint8)
+    s = torch.randint(110, 140, (2, 64, 4), generator=g, dtype=torch.uint8)
+    files["experts.down_proj_blocks"], files["experts.down_proj_scales"] = blocks, s
+    truth["experts.down_proj"] = convert_moe_packed_tensors(blocks, s, dtype=torch.float32).transpose(1, 2).contiguous()
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save_file(files, folder / "model.safetensors", metadata={"format": "pt"})
+        (folder / "truth.json").write_text(json.dumps({
+            name: {"shape": list(x.shape), "first": x.flatten()[:8].tolist(), "sha256": hashlib.sha256(x.numpy().astype("<f4").tobytes()).hexdigest()}
+            for name, x in truth.items()
+        }))
+        pack(folder, out / "quantised.zip")
+
+
+def sentencepiece_model(tokens, scores, types):
+    from sentencepiece import sentencepiece_model_pb2 as pb
+
+    m = pb.ModelProto()
+    m.trainer_spec.model_type = pb.TrainerSpec.BPE
+    m.trainer_spec.byte_fallback = True
+    m.trainer_spec.vocab_size = len(tokens)
+    for kind, text in (("unk", "<unk>"), ("bos", "<bos>"), ("eos", "<eos>"), ("pad", "<pad>")):
+        setattr(m.trainer_spec, f"{kind}_id", tokens.index(text))
+        setattr(m.trainer_spec, f"{kind}_piece", text)
+    m.normalizer_spec.add_dummy_prefix = False
+    m.normalizer_spec.remove_extra_whitespaces = False
+    for text, score, kind in zip(tokens, scores, types):
+        m.pieces.add(piece=text, score=score, type=kind)
+    return m.SerializeToString()
+
+
+def gemma_tokenizer(tokens, scores, types):
+    """tokenizer.json of Gemma, its merges made of scores as transformers does."""
+    vocab = {t: i for i, t in enumerate(tokens)}
+    merges = []
+    for piece, i in vocab.items():
+        if types[i] == NORMAL:
+            cuts = [(piece[:k], piece[k:]) for k in range(1, len(piece)) if piece[:k] in vocab and piece[k:] in vocab]
+            cuts.sort(key=lambda p: (vocab[p[0]], vocab[p[1]]))
+            merges += [(scores[i], p) for p in cuts]
+    merges.sort(key=lambda m: -m[0])  # stable
+    t = Tokenizer(models.BPE(vocab, [p for _, p in merges], byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
+    t.normalizer = normalizers.Replace(" ", "\u2581")
+    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
+    t.post_processor = processors.TemplateProcessing(single="<bos> $A", pair="<bos> $A <bos> $B", special_tokens=[("<bos>", vocab["<bos>"])])
+    for text, kind in zip(tokens, types):
+        if kind in (CONTROL, UNKNOWN, USER_DEFINED):
+            token = AddedToken(text, normalized=False, special=kind != USER_DEFINED)
+            (t.add_tokens if kind == USER_DEFINED else t.add_special_tokens)([token])
+    return t
+
+
+def make_real(path, folder, dtype):
+    meta = bridge.metadata(path)
+    get = lambda key, *default: meta.get(f"tokenizer.ggml.{key}", *default)
+    tokens, types = get("tokens"), get("token_type")
+    bridge.load(path).to(getattr(torch, dtype)).save_pretrained(folder)
+    if get("model") == "gpt2":
+        special = [t for t, k in zip(tokens, types) if k == CONTROL]
+        t = byte_level(tokens, get("merges"), [pre_tokenizers.Digits(individual_digits=True)], special)
+    else:
+        t = gemma_tokenizer(tokens, get("scores"), types)
+        (folder / "tokenizer.model").write_bytes(sentencepiece_model(tokens, get("scores"), types))
+    named = {f"{n}_token": tokens[get(f"{k}_token_id")] for n, k in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding"))
+             if get(f"{k}_token_id", None) is not None}
+    PreTrainedTokenizerFast(tokenizer_object=t, **named, chat_template=meta.get("tokenizer.chat_template")).save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("tiny", "quantised"):
+        commands.add_parser(name).add_argument("out", type=Path)
+    c = commands.add_parser("real")
+    c.add_argument("gguf")
+    c.add_argument("folder", type=Path)
+    c.add_argument("--dtype", choices=("float32", "bfloat16"), default="bfloat16")
+    a = parser.parse_args()
+    torch.set_num_threads(2)
+    if a.command == "real":
+        make_real(a.gguf, a.folder, a.dtype)
+    else:
+        {"tiny": make_tiny, "quantised": make_quantised}[a.command](a.out)
