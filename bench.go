@@ -96,7 +96,8 @@ func (m *machine) benchBytes(t BenchTest) int {
 			if l.Window > 0 {
 				length = min(length, l.Window)
 			}
-			n += length * 2 * m.format.Bytes() * l.Heads * l.HeadDim
+			page := compute.KVShape{Layers: 1, Heads: l.Heads, HeadDim: l.HeadDim, Format: m.format}.PageBytes()
+			n += length * (page / compute.Page)
 		}
 		return n
 	}

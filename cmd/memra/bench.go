@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,48 +20,71 @@ const mostTokens = 1 << 28
 
 type benchCommand struct {
 	*app
-	model                               modelFlags
-	prompts, generates, depths, threads numbers
-	repetitions                         int
-	output                              choice
+	model                                        modelFlags
+	synthetic, format                            choice // no model file: a shape and a format
+	prompts, generates, depths, streams, threads numbers
+	repetitions                                  int
+	output                                       choice
 }
 
+// none is the shape that stands for a model file.
+const none = "none"
+
 func newBench(a *app) *cobra.Command {
-	c := &benchCommand{app: a, output: choices("md", "json", "jsonl", "csv")}
+	c := &benchCommand{app: a, output: choices("md", "json", "jsonl", "csv"),
+		synthetic: choices(append([]string{none}, memra.SyntheticNames()...)...), format: choices(memra.SyntheticFormats()...)}
 	cmd := &cobra.Command{
-		Use:   "bench -m MODEL [flags]",
+		Use:   "bench -m MODEL | --synthetic NAME [flags]",
 		Short: "Measure tokens a second, with llama-bench's flags and fields",
 		Long: `Measure tokens a second, with llama-bench's flags and fields: "pp" tests compute a prompt of -p tokens at once, "tg" tests
-generate -n tokens one by one, both after -d tokens that are not timed. Each runs once to warm up and then -r times; tokenising
-and sampling are left out. -p 0 and -n 0 leave a test out; -p, -n, -d and -t take lists.
+generate -n tokens one by one, in -b sequences that step together, both after -d tokens that are not timed. Each runs once to warm
+up and then -r times; tokenising and sampling are left out. -p 0 and -n 0 leave a test out; -p, -n, -d, -b and -t take lists.
+
+--synthetic measures a model of a well-known shape with random weights in --format: there is nothing to download, and the rates are
+a real model's. The names that end in _M are llama.cpp's mixes of formats.
 
 Beside each rate stands its floor: the tokens a second if the machine did nothing but read the bytes that the test must read, at
 the bandwidth measured before the first test. A rate near its floor cannot be improved on that machine without reading less.`,
 		Example: `  memra bench -m model.gguf
   memra bench -m model.gguf -p 512,1024 -n 0
-  memra bench -m model.gguf -p 0 -n 128 -d 0,4096 -t 1,2 -r 3 -o json`,
+  memra bench -m model.gguf -p 0 -n 128 -d 0,4096 -t 1,2 -r 3 -o json
+  memra bench --synthetic Llama-3.1-8B --format Q4_K_M -p 512,2048 -n 64 -d 512 -b 1,16,64`,
 		Args: cobra.NoArgs,
 		RunE: interruptible(c.run),
 	}
 	c.model.addPath(cmd)
+	c.model.device.add(cmd)
 	c.model.addCache(cmd)
 	flags := cmd.Flags()
+	flags.Var(&c.synthetic, "synthetic", "measure random weights of this model's shape instead of a file")
+	c.synthetic.complete(cmd, "synthetic")
+	flags.Var(&c.format, "format", "format of a synthetic model's weights")
+	c.format.complete(cmd, "format")
 	c.prompts = numbers{value: []int{512}, most: mostTokens}
 	c.generates = numbers{value: []int{128}, most: mostTokens}
 	c.depths = numbers{value: []int{0}, most: mostTokens}
+	c.streams = numbers{value: []int{1}, least: 1, most: 4096}
 	c.threads = numbers{value: []int{runtime.GOMAXPROCS(0)}, least: 1, most: 1024}
 	flags.VarP(&c.prompts, "n-prompt", "p", "tokens of the prompt")
 	flags.VarP(&c.generates, "n-gen", "n", "tokens to generate")
 	flags.VarP(&c.depths, "n-depth", "d", "tokens before those")
-	flags.VarP(&c.threads, "threads", "t", "threads that compute")
+	flags.VarP(&c.streams, "streams", "b", "sequences that generate together")
+	flags.VarP(&c.threads, "threads", "t", "threads of the CPU that compute")
 	flags.IntVarP(&c.repetitions, "repetitions", "r", 5, "times that each test is measured")
 	c.output.addOutput(cmd)
 	return cmd
 }
 
 func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) (err error) {
-	if err := c.model.check(cmd); err != nil {
-		return err
+	if c.synthetic.value == none {
+		if cmd.Flags().Changed("format") {
+			return usage(cmd, "--format is for --synthetic; a file has its own format")
+		}
+		if err := c.model.check(cmd); err != nil {
+			return err
+		}
+	} else if c.model.path != "" {
+		return usage(cmd, "both -m and --synthetic are given, want one")
 	}
 	if c.repetitions < 1 {
 		return usage(cmd, "-r is %d, want 1 or more", c.repetitions)
@@ -93,17 +119,46 @@ func (c *benchCommand) tests() (tests []memra.BenchTest) {
 			}
 		}
 		for _, n := range c.generates.value {
-			if n > 0 {
-				tests = append(tests, memra.BenchTest{Generate: n, Depth: depth})
+			for _, streams := range c.streams.value {
+				if n > 0 {
+					tests = append(tests, memra.BenchTest{Generate: n, Depth: depth, Streams: streams})
+				}
 			}
 		}
 	}
 	return tests
 }
 
+// benchModel is a model that can be measured: one of a file, or a synthetic one.
+type benchModel interface {
+	Bench(ctx context.Context, t memra.BenchTest, repetitions int, bandwidth float64) (memra.BenchResult, error)
+	ReadBandwidth() (float64, error)
+	Facts() memra.Facts
+	Close() error
+}
+
+// open opens the model, with room for the streams of every test.
+func (c *benchCommand) open(ctx context.Context) (benchModel, error) {
+	options := c.model.options(c.app, slices.Max(c.streams.value))
+	return await(ctx, func() (benchModel, error) {
+		if c.synthetic.value != none {
+			return opened(memra.OpenSynthetic(c.synthetic.value, c.format.value, options))
+		}
+		return opened(memra.Open(c.model.path, options))
+	})
+}
+
+// opened keeps a nil pointer from becoming a model that is not nil.
+func opened[M benchModel](m M, err error) (benchModel, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 func (c *benchCommand) measure(ctx context.Context, threads int, tests []memra.BenchTest, table benchTable) error {
 	c.model.threads = threads
-	m, err := c.model.open(ctx, c.app)
+	m, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,24 +167,25 @@ func (c *benchCommand) measure(ctx context.Context, threads int, tests []memra.B
 	if err != nil {
 		return err
 	}
-	c.log.Debug("read bandwidth", "threads", threads, "GB/s", bandwidth/1e9)
+	c.log.Debug("read bandwidth", "device", m.Facts().Device, "threads", threads, "GB/s", bandwidth/1e9)
 	for _, t := range tests {
 		began := time.Now()
 		r, err := m.Bench(ctx, t, c.repetitions, bandwidth)
 		if err != nil {
 			return err
 		}
-		if err := table.row(newBenchRow(m.Facts(), c.model.cache.value, began, r)); err != nil {
+		if err := table.row(newBenchRow(m.Facts(), c.model.cache.value, began, bandwidth, r)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// benchRow is a result under llama-bench's names, plus floor_ts.
+// benchRow is a result under llama-bench's names, and what it has no name for: streams, kernels, bandwidth, floor_ts, command.
 type benchRow struct {
 	BuildCommit   string    `json:"build_commit"`
 	CPUInfo       string    `json:"cpu_info"`
+	GPUInfo       string    `json:"gpu_info"` // with the driver; "" on the CPU
 	Backends      string    `json:"backends"`
 	ModelFilename string    `json:"model_filename"`
 	ModelType     string    `json:"model_type"`
@@ -141,6 +197,7 @@ type benchRow struct {
 	NPrompt       int       `json:"n_prompt"`
 	NGen          int       `json:"n_gen"`
 	NDepth        int       `json:"n_depth"`
+	NStreams      int       `json:"n_streams"` // sequences that step together; rates count the tokens of all
 	TestTime      string    `json:"test_time"`
 	AvgNS         int64     `json:"avg_ns"`
 	StddevNS      int64     `json:"stddev_ns"`
@@ -149,21 +206,28 @@ type benchRow struct {
 	SamplesNS     []int64   `json:"samples_ns"`
 	SamplesTS     []float64 `json:"samples_ts"`
 	FloorTS       float64   `json:"floor_ts"`
+	Bandwidth     float64   `json:"read_bandwidth"` // bytes a second
+	Kernels       int       `json:"kernels"`        // launched by a step; 0: the device has none
+	Command       string    `json:"command"`
 }
 
-func newBenchRow(f memra.Facts, kv string, began time.Time, r memra.BenchResult) benchRow {
+func newBenchRow(f memra.Facts, kv string, began time.Time, bandwidth float64, r memra.BenchResult) benchRow {
 	row := benchRow{
-		BuildCommit: readBuild().Commit, CPUInfo: f.CPU, Backends: "CPU",
+		BuildCommit: readBuild().Commit, CPUInfo: f.CPU, Backends: strings.ToUpper(f.Class),
 		ModelFilename: f.File, ModelType: fmt.Sprintf("%s %.0fM %s", f.Family, float64(f.Parameters)/1e6, f.Format),
 		ModelSize: f.Bytes, ModelNParams: f.Parameters,
-		NThreads: f.Threads, TypeK: kv, TypeV: kv, NPrompt: r.Prompt, NGen: r.Generate, NDepth: r.Depth,
-		TestTime: began.UTC().Format(time.RFC3339), FloorTS: r.Floor,
+		NThreads: f.Threads, TypeK: kv, TypeV: kv, NPrompt: r.Prompt, NGen: r.Generate, NDepth: r.Depth, NStreams: max(1, r.Streams),
+		TestTime: began.UTC().Format(time.RFC3339), FloorTS: r.Floor, Bandwidth: bandwidth, Kernels: r.Kernels,
+		Command: strings.Join(append([]string{"memra"}, os.Args[1:]...), " "),
+	}
+	if f.Class != "cpu" {
+		row.GPUInfo = f.Device
 	}
 	nanoseconds := make([]float64, len(r.Samples))
 	for i, d := range r.Samples {
 		nanoseconds[i] = float64(d)
 		row.SamplesNS = append(row.SamplesNS, d.Nanoseconds())
-		row.SamplesTS = append(row.SamplesTS, float64(r.Prompt+r.Generate)/d.Seconds())
+		row.SamplesTS = append(row.SamplesTS, r.Rate(d))
 	}
 	mean, deviation := meanDeviation(nanoseconds)
 	row.AvgNS, row.StddevNS = int64(mean), int64(deviation)
@@ -185,11 +249,14 @@ func meanDeviation(x []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation / float64(len(x)-1))
 }
 
-// test is the name of a test: "pp512", "tg128 @ d4096".
+// test is the name of a test: "pp512", "tg128 x16 @ d4096".
 func (r *benchRow) test() string {
 	name := fmt.Sprintf("pp%d", r.NPrompt)
 	if r.NGen > 0 {
 		name = fmt.Sprintf("tg%d", r.NGen)
+	}
+	if r.NStreams > 1 {
+		name += fmt.Sprintf(" x%d", r.NStreams)
 	}
 	if r.NDepth > 0 {
 		name += fmt.Sprintf(" @ d%d", r.NDepth)

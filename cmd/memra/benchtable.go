@@ -27,27 +27,27 @@ func newBenchTable(format string, w io.Writer) benchTable {
 	return &markdownTable{w: w}
 }
 
-// markdownTable is llama-bench's, with a column for the floor.
+// markdownTable is llama-bench's, with columns for the floor and for the kernels of a step.
 type markdownTable struct {
 	w     io.Writer
 	begun bool
 	build string
 }
 
-const markdownRow = "| %-30s | %10s | %10s | %-10s | %7s | %15s | %20s | %10s |\n"
+const markdownRow = "| %-30s | %10s | %10s | %-10s | %7s | %18s | %20s | %10s | %7s |\n"
 
 func (t *markdownTable) row(r benchRow) error {
 	if !t.begun {
 		t.begun, t.build = true, r.BuildCommit
 		dashes := func(n int) string { return strings.Repeat("-", n-1) + ":" }
 		if _, err := fmt.Fprintf(t.w, markdownRow+markdownRow,
-			"model", "size", "params", "backend", "threads", "test", "t/s", "floor t/s",
-			strings.Repeat("-", 30), dashes(10), dashes(10), strings.Repeat("-", 10), dashes(7), dashes(15), dashes(20), dashes(10)); err != nil {
+			"model", "size", "params", "backend", "threads", "test", "t/s", "floor t/s", "kernels",
+			strings.Repeat("-", 30), dashes(10), dashes(10), strings.Repeat("-", 10), dashes(7), dashes(18), dashes(20), dashes(10), dashes(7)); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(t.w, markdownRow, r.ModelType, bytesText(r.ModelSize), countText(r.ModelNParams), r.Backends,
-		fmt.Sprint(r.NThreads), r.test(), fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StddevTS), fmt.Sprintf("%.2f", r.FloorTS))
+		fmt.Sprint(r.NThreads), r.test(), fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StddevTS), fmt.Sprintf("%.2f", r.FloorTS), fmt.Sprint(r.Kernels))
 	return err
 }
 

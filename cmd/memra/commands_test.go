@@ -19,7 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"memra"
+	"memra/compute/cuda"
 	"memra/gguf"
+	"memra/internal/check"
 	"memra/tokenizer"
 )
 
@@ -304,7 +306,7 @@ func TestBenchHasTheFieldsOfLlamaBench(t *testing.T) {
 	decode(t, succeed(t, "", append(flags, "-o", "json")...), &rows)
 	var tests []string
 	for _, r := range rows {
-		for _, name := range append(llamaBenchFields, "floor_ts") {
+		for _, name := range append(llamaBenchFields, "gpu_info", "floor_ts", "n_streams", "kernels", "read_bandwidth", "command") {
 			if _, ok := r[name]; !ok {
 				t.Errorf("no field %q", name)
 			}
@@ -324,19 +326,74 @@ func TestBenchHasTheFieldsOfLlamaBench(t *testing.T) {
 	}
 }
 
+func TestBenchMeasuresStreamsOfAModelThatNoFileHas(t *testing.T) {
+	var rows []benchRow
+	decode(t, succeed(t, "", "bench", "--synthetic", "SmolLM2-135M", "--format", "Q4_0", "--device", "cpu", "-p", "0", "-n", "2", "-b", "1,3", "-r", "1", "-o", "json"), &rows)
+	if len(rows) != 2 {
+		t.Fatalf("%d rows, want 2", len(rows))
+	}
+	for i, r := range rows {
+		if streams := []int{1, 3}[i]; r.NStreams != streams || math.Abs(r.AvgTS*float64(r.AvgNS)/1e9/float64(2*streams)-1) > 1e-6 {
+			t.Errorf("%+v", r)
+		}
+		if r.ModelFilename != "SmolLM2-135M Q4_0 (synthetic)" || r.ModelNParams != 134515008 || r.Backends != "CPU" || r.GPUInfo != "" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// A model whose file is not the golden's must fail, and nothing else.
+func TestCheckFailsWithTheStatusOfAnError(t *testing.T) {
+	model, goldens := baseModel(t), t.TempDir()
+	golden, err := os.ReadFile("../../model/testdata/SmolLM2-135M-Instruct.Q4_1.golden.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(goldens, "base.golden.gz"), golden, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := invoke(t, "", "check", "--quick", "--device", "cpu", "-m", model, "--goldens", goldens, "-s", "7", "-o", "json")
+	var r checkReport
+	decode(t, o.out, &r)
+	if o.status != 1 || !strings.Contains(o.err, "1 of") || !strings.Contains(o.err, "--seed 7") {
+		t.Errorf("status %d, %q", o.status, o.err)
+	}
+	if r.Class != "cpu" || r.Seed != 7 || !r.Quick || r.Failed != 1 || len(r.Checks) < 40 {
+		t.Errorf("%+v", r)
+	}
+	for _, c := range r.Checks {
+		if (c.Status == check.Failed) != (c.Name == "logits of base.gguf") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestAGPUThatIsNotThereIsAnErrorWhereItWasAskedFor(t *testing.T) {
+	if err := cuda.Available(); err == nil {
+		t.Skip("there is a GPU")
+	}
+	if o := invoke(t, "", "run", "-m", baseModel(t), "--device", "cuda", "--raw", "Hi"); o.status != 1 || !strings.Contains(o.err, "no GPU") {
+		t.Errorf("%+v", o)
+	}
+	o := invoke(t, "", "run", "-v", "-m", baseModel(t), "-n", "1", "--raw", "Hi")
+	if o.status != 0 || strings.Count(o.err, "computing on the CPU") != 1 {
+		t.Errorf("%+v", o)
+	}
+}
+
 func TestBenchLeavesOutTestsOfNoTokens(t *testing.T) {
-	c := benchCommand{prompts: numbers{value: []int{0}}, generates: numbers{value: []int{0, 2}}, depths: numbers{value: []int{0, 7}}}
-	if got, want := c.tests(), []memra.BenchTest{{Generate: 2}, {Generate: 2, Depth: 7}}; !slices.Equal(got, want) {
+	c := benchCommand{prompts: numbers{value: []int{0}}, generates: numbers{value: []int{0, 2}}, depths: numbers{value: []int{0, 7}}, streams: numbers{value: []int{1, 3}}}
+	if got, want := c.tests(), []memra.BenchTest{{Generate: 2, Streams: 1}, {Generate: 2, Streams: 3}, {Generate: 2, Depth: 7, Streams: 1}, {Generate: 2, Depth: 7, Streams: 3}}; !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
 func TestBenchTablesSayTheSame(t *testing.T) {
-	facts := memra.Facts{File: "m.gguf", Family: "llama", Format: "Q4_1", Bytes: 96576768, Parameters: 134515008, Threads: 2, CPU: "a CPU"}
+	facts := memra.Facts{File: "m.gguf", Family: "llama", Format: "Q4_1", Bytes: 96576768, Parameters: 134515008, Threads: 2, Class: "cpu", CPU: "a CPU"}
 	rows := []benchRow{
-		newBenchRow(facts, "f16", time.Unix(0, 0), memra.BenchResult{BenchTest: memra.BenchTest{Prompt: 512}, Floor: 5000,
+		newBenchRow(facts, "f16", time.Unix(0, 0), 1e9, memra.BenchResult{BenchTest: memra.BenchTest{Prompt: 512}, Floor: 5000,
 			Samples: []time.Duration{time.Second, 2 * time.Second}}),
-		newBenchRow(facts, "f16", time.Unix(0, 0), memra.BenchResult{BenchTest: memra.BenchTest{Generate: 128, Depth: 4096}, Floor: 150.5,
+		newBenchRow(facts, "f16", time.Unix(0, 0), 1e9, memra.BenchResult{BenchTest: memra.BenchTest{Generate: 128, Depth: 4096, Streams: 3}, Floor: 150.5, Kernels: 244,
 			Samples: []time.Duration{time.Second}}),
 	}
 	write := func(format string) string {
@@ -354,9 +411,9 @@ func TestBenchTablesSayTheSame(t *testing.T) {
 	}
 	lines := strings.Split(write("md"), "\n")
 	for i, want := range [][]string{
-		0: {"model", "size", "params", "backend", "threads", "test", "t/s", "floor t/s"},
-		2: {"llama 135M Q4_1", "92.10 MiB", "134.52 M", "CPU", "2", "pp512", "384.00 ± 181.02", "5000.00"},
-		3: {"llama 135M Q4_1", "92.10 MiB", "134.52 M", "CPU", "2", "tg128 @ d4096", "128.00 ± 0.00", "150.50"},
+		0: {"model", "size", "params", "backend", "threads", "test", "t/s", "floor t/s", "kernels"},
+		2: {"llama 135M Q4_1", "92.10 MiB", "134.52 M", "CPU", "2", "pp512", "384.00 ± 181.02", "5000.00", "0"},
+		3: {"llama 135M Q4_1", "92.10 MiB", "134.52 M", "CPU", "2", "tg128 x3 @ d4096", "384.00 ± 0.00", "150.50", "244"},
 	} {
 		if want != nil && !slices.Equal(cells(lines[i]), want) {
 			t.Errorf("line %d: %q, want %q", i, cells(lines[i]), want)
@@ -426,6 +483,11 @@ func parses(t *testing.T, cmd *cobra.Command, words []string) {
 func TestCompletionOffersFlagValues(t *testing.T) {
 	if out := succeed(t, "", "__complete", "bench", "-o", ""); !strings.Contains(out, "jsonl\n") {
 		t.Errorf("%q", out)
+	}
+	for flag, want := range map[string]string{"--device": "cuda:0\n", "--synthetic": "Gemma-3-27B\n", "--format": "Q4_K_M\n"} {
+		if out := succeed(t, "", "__complete", "bench", flag, ""); !strings.Contains(out, want) {
+			t.Errorf("%s: %q", flag, out)
+		}
 	}
 	if out := succeed(t, "", "completion", "bash"); !strings.Contains(out, "memra") {
 		t.Error("no script for bash")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"memra"
+	"memra/internal/devices"
 	"memra/sample"
 )
 
@@ -51,9 +53,31 @@ func (c *choice) addOutput(cmd *cobra.Command) {
 	c.complete(cmd, "output")
 }
 
+// deviceName is a flag that names what computes.
+type deviceName string
+
+func (d *deviceName) String() string { return string(*d) }
+func (d *deviceName) Type() string   { return "name" }
+
+func (d *deviceName) Set(name string) error {
+	if err := devices.Check(name); err != nil {
+		return errors.New("want auto, cpu, cuda or cuda:N")
+	}
+	*d = deviceName(name)
+	return nil
+}
+
+// add adds --device.
+func (d *deviceName) add(cmd *cobra.Command) {
+	*d = "auto"
+	cmd.Flags().Var(d, "device", "what computes: cpu, cuda (the first GPU) or cuda:N; auto is a GPU where one works")
+	must(cmd.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(devices.Names(), cobra.ShellCompDirectiveNoFileComp)))
+}
+
 // modelFlags say which model a command opens, and how.
 type modelFlags struct {
 	path    string
+	device  deviceName
 	threads int
 	context int
 	cache   choice
@@ -68,7 +92,8 @@ func (f *modelFlags) addPath(cmd *cobra.Command) {
 // add adds the flags of a command that computes; contextUsage says what -c is to it.
 func (f *modelFlags) add(cmd *cobra.Command, context int, contextUsage string) {
 	f.addPath(cmd)
-	cmd.Flags().IntVarP(&f.threads, "threads", "t", 0, "threads that compute; the output does not depend on them (default one a processor)")
+	f.device.add(cmd)
+	cmd.Flags().IntVarP(&f.threads, "threads", "t", 0, "threads of the CPU that compute; the output does not depend on them (default one a processor)")
 	cmd.Flags().IntVarP(&f.context, "ctx-size", "c", context, contextUsage)
 	f.addCache(cmd)
 }
@@ -90,11 +115,16 @@ func (f *modelFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// options are the flags, for so many sequences.
+func (f *modelFlags) options(a *app, sequences int) memra.Options {
+	return memra.Options{Device: string(f.device), Threads: f.threads, Context: f.context, Sequences: sequences, KVFormat: f.cache.value, Log: a.log}
+}
+
 // open opens the model, for one sequence at a time.
 func (f *modelFlags) open(ctx context.Context, a *app) (*memra.Model, error) {
 	began := time.Now()
 	m, err := await(ctx, func() (*memra.Model, error) {
-		return memra.Open(f.path, memra.Options{Threads: f.threads, Context: f.context, Sequences: 1, KVFormat: f.cache.value})
+		return memra.Open(f.path, f.options(a, 1))
 	})
 	if err != nil {
 		return nil, err
