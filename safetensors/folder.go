@@ -102,6 +102,9 @@ func shardsOf(folder string) (shards []string, index map[string]string, err erro
 	for _, name := range names {
 		if part := shardName.FindStringSubmatch(name); part != nil {
 			count, _ := strconv.Atoi(part[1]) // five digits
+			if count == 0 {
+				continue
+			}
 			for i := range count {
 				shards = append(shards, fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, count))
 			}

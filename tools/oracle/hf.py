@@ -200,6 +200,10 @@ def make_real(path, folder, dtype):
     named = {f"{n}_token": tokens[get(f"{k}_token_id")] for n, k in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding"))
              if get(f"{k}_token_id", None) is not None}
     PreTrainedTokenizerFast(tokenizer_object=t, **named, chat_template=meta.get("tokenizer.chat_template")).save_pretrained(folder)
+    # As the folders that people have; transformers no longer writes it, llama.cpp's converter reads it.
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config["added_tokens_decoder"] = {str(i): {"content": a.content, "special": a.special} for i, a in t.get_added_tokens_decoder().items()}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, ensure_ascii=False))
 
 
 if __name__ == "__main__":
