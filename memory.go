@@ -28,11 +28,26 @@ func (m *machine) fits(src source) error {
 		need += src.Host()
 	}
 	if need > memory.Free {
-		return fmt.Errorf("memra: %s has %d bytes of weights, %d of %d bytes are free on %s; take a smaller model or format",
-			src.Name(), need, memory.Free, memory.Total, m.device.Name())
+		return &sizeError{src.Name(), need, memory, m.device.Name()}
 	}
 	return nil
 }
+
+// sizeError is a model that a device has no room for.
+type sizeError struct {
+	model  string
+	need   int // bytes
+	memory compute.Memory
+	device string
+}
+
+func (e *sizeError) Error() string {
+	return fmt.Sprintf("memra: %s has %d bytes of weights, %d of %d bytes are free on %s; take a smaller model or format",
+		e.model, e.need, e.memory.Free, e.memory.Total, e.device)
+}
+
+// Unwrap is compute.ErrMemory.
+func (e *sizeError) Unwrap() error { return compute.ErrMemory }
 
 // spare is what stays free on a device for graphs and for steps of unusual shapes.
 const spare = 256 << 20

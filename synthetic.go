@@ -20,7 +20,8 @@ func OpenSynthetic(name, format string, o Options) (*Synthetic, error) {
 	}
 	m := new(Synthetic)
 	if err := m.open(src, o); err != nil {
-		if m.model == nil && m.device != nil {
+		var large *sizeError
+		if errors.As(err, &large) {
 			err = fmt.Errorf("%w%s", err, m.alternatives(name))
 		}
 		return nil, errors.Join(err, m.Close())
@@ -28,12 +29,8 @@ func OpenSynthetic(name, format string, o Options) (*Synthetic, error) {
 	return m, nil
 }
 
-// alternatives lists the formats in which a shape would fit the device, "" if there is none or nobody knows.
+// alternatives lists the formats in which a shape would fit the device.
 func (m *Synthetic) alternatives(name string) string {
-	memory, err := m.device.Memory()
-	if err != nil || memory.Total == 0 {
-		return ""
-	}
 	var fitting []string
 	for _, format := range synthetic.Formats() {
 		if src, err := synthetic.New(name, format); err == nil && m.fits(src) == nil {
