@@ -33,9 +33,13 @@ type Device struct {
 	pinned    map[unsafe.Pointer]int
 	ropes     map[*compute.Rope]*ropeTable
 	graphs    graphs
-	step      step
-	output    pinnedBuffer
-	fault     error // sticky: the context is of no more use
+	partials  struct {
+		at    pointer
+		bytes int
+	}
+	step   step
+	output pinnedBuffer
+	fault  error // sticky: the context is of no more use
 
 	staging    chan *stage // of weights on their way to the device
 	stageBytes int

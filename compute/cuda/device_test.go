@@ -228,11 +228,13 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 	f := newFake()
 	d := openFake(t, f)
 	for _, format := range allFormats() {
-		for _, rows := range []int{1, 16, 100} {
+		for _, rows := range []int{1, 16, 20, 64, 100} {
 			m := newToy(t, d, format, headDims[3+rows%4%3])
 			b := rowsAt(rows, 3)
-			if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, b) }); err != nil {
-				t.Fatal(err)
+			for _, d.step.plain = range []bool{true, false} {
+				if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, b) }); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}

@@ -3,8 +3,8 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
-	"time"
 
 	"memra/compute"
 	"memra/gguf"
@@ -114,6 +114,90 @@ func TestMatMulOfARowIsTheSameInAnyCompany(t *testing.T) {
 	}
 }
 
+// What one kernel sums, the other sums in the same order: every tile of rows, segments that end early, weights that fill no tile,
+// tiles that blocks share and tiles that they do not, siblings and none.
+func TestEveryMatMulKernelGivesTheBitsOfThePlainOne(t *testing.T) {
+	d := gpu(t)
+	for _, c := range []struct {
+		k    int
+		n    []int
+		rows []int
+	}{
+		{1280, []int{200}, []int{1, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 500}},
+		{256, []int{64, 70, 130}, []int{1, 7, 20, 64, 200}},
+		{1024 + 256, []int{1000, 136}, []int{2, 13, 40, 300, 4096}},
+		{5120, []int{640, 64, 72}, []int{1, 16, 24, 50, 100}},
+		{512, []int{40000}, []int{3, 64}},
+	} {
+		most := slices.Max(c.rows)
+		x := random(most*c.k, 31)
+		for format := range sources {
+			if c.n[0] == 40000 && format != gguf.Q8_0 {
+				continue
+			}
+			var weights []compute.Weight
+			for i, n := range c.n {
+				w, err := d.Pack(format, n, c.k, blocks(t, format, n, c.k, uint64(33+i)), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				weights = append(weights, w)
+			}
+			for _, rows := range c.rows {
+				for i := range weights {
+					multiply := func(s *step) compute.Tensor {
+						in := s.tensor(x[:rows*c.k], c.k)
+						var y compute.Tensor
+						for j, w := range weights {
+							if z := s.MatMul(in, w); i == j {
+								y = z
+							}
+						}
+						return y
+					}
+					got := d.compute(t, multiply)
+					d.step.plain = true
+					want := d.compute(t, multiply)
+					d.step.plain = false
+					bitsEqual(t, fmt.Sprintf("%v %dx%d (weight %d of %d), %d rows", format, c.n[i], c.k, i, len(c.n), rows), got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestSiblingsAreOneLaunch(t *testing.T) {
+	d := openFake(t, newFake())
+	pack := func(format gguf.Type, n int) compute.Weight {
+		w, err := d.Pack(format, n, 512, blocks(t, format, n, 512, 1), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	q, k, v, other := pack(gguf.Q4_K, 512), pack(gguf.Q4_K, 128), pack(gguf.Q4_K, 64), pack(gguf.Q6_K, 64)
+	for _, c := range []struct {
+		name    string
+		weights []compute.Weight
+		want    int
+	}{{"q, k, v", []compute.Weight{q, k, v}, 1}, {"four", []compute.Weight{q, k, v, q}, 2}, {"another layout", []compute.Weight{q, k, other}, 2}} {
+		_, err := d.Run(func(ops compute.Ops) compute.Tensor {
+			s := ops.(*step)
+			x, _ := s.newOperand(3, 512, 1)
+			for _, w := range c.weights {
+				s.MatMul(x, w)
+			}
+			if len(s.launches) != c.want {
+				t.Errorf("%s: %d launches, want %d", c.name, len(s.launches), c.want)
+			}
+			return compute.Tensor{}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestEmbedIsTheWeightThatMatMulSees(t *testing.T) {
 	d := gpu(t)
 	const vocab, k = 130, 512
@@ -184,73 +268,4 @@ func TestLogitsAreTheRowsThatAsk(t *testing.T) {
 	for i, r := range b.Logits {
 		bitsEqual(t, fmt.Sprintf("row %d", r), got[i*n:][:n], all[int(r)*n:][:n])
 	}
-}
-
-// The rate of packing and of each kernel; go test -run Rates -v.
-func TestRates(t *testing.T) {
-	d := gpu(t)
-	const n, k = 12288, 4096
-	for _, format := range []gguf.Type{gguf.Q8_0, gguf.Q4_K, gguf.Q6_K, gguf.BF16} {
-		data := blocks(t, format, 256, k, 23)
-		for len(data) < n/256*len(blocks(t, format, 256, k, 23)) {
-			data = append(data, data...)
-		}
-		f, _ := quant.For(format)
-		bytes, _ := f.RowBytes(k)
-		data = data[:n*bytes]
-		var w compute.Weight
-		var began time.Time
-		for range 3 { // the first makes the pieces
-			var err error
-			began = time.Now()
-			if w, err = d.Pack(format, n, k, data, nil); err != nil {
-				t.Fatal(err)
-			}
-			d.compute(t, func(*step) compute.Tensor { return compute.Tensor{} })
-		}
-		t.Logf("%v: packed %d MB at %.1f GB/s", format, len(data)>>20, float64(len(data))/time.Since(began).Seconds()/1e9)
-		for _, rows := range []int{1, 8, 64, 512} {
-			x := random(rows*k, 29)
-			perCall := d.time(t, 20, func(s *step, in compute.Tensor) { s.MatMul(in, w) }, x, k)
-			t.Logf("%v %d rows: %.1f us, %.0f GB/s of weights, %.1f TFLOP/s", format, rows, perCall*1e6, float64(w.Bytes)/perCall/1e9, 2*float64(rows)*n*k/perCall/1e12)
-		}
-	}
-}
-
-// time is the seconds of one call of f, from a graph of many.
-func (d *Device) time(t testing.TB, calls int, f func(s *step, in compute.Tensor), x []float32, k int) float64 {
-	t.Helper()
-	var seconds float64
-	for range 4 {
-		d.compute(t, func(s *step) compute.Tensor {
-			in := s.tensor(x, k)
-			s.asOperand(in)
-			for range calls {
-				s.Layer(0)
-				f(s, in)
-			}
-			return compute.Tensor{}
-		})
-	}
-	err := d.owner.do(func() error {
-		from, _ := d.driver.eventCreate()
-		to, _ := d.driver.eventCreate()
-		defer d.driver.eventDestroy(from)
-		defer d.driver.eventDestroy(to)
-		d.driver.eventRecord(from, d.stream)
-		if err := d.issue(d.step.launches); err != nil {
-			return err
-		}
-		d.driver.eventRecord(to, d.stream)
-		if s := d.driver.eventSynchronize(to); s != success {
-			return check(d.driver, s, "cuEventSynchronize")
-		}
-		ms, _ := d.driver.eventElapsed(from, to)
-		seconds = float64(ms) / 1e3 / float64(calls)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return seconds
 }

@@ -50,22 +50,6 @@ func (s *step) addNorm(x compute.Tensor, in, add, rows pointer, operand *buffer,
 		i32(x.Width), i32(operand.tile), f32(eps), f32(operand.scale))
 }
 
-// MatMul multiplies an operand.
-func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
-	p := w.Mem.(*packed)
-	in := s.asOperand(x)
-	y, out := s.newRows(x.Rows, p.n)
-	if p.layout == layoutF32 {
-		s.launch("matmul_f32", shape{grid: grid(ceilDiv(p.n, 4), ceilDiv(x.Rows, 8)), block: 128},
-			out.rows.arg(), in.operand.arg(), p.data.arg(), i32(p.n), i32(p.k), i32(x.Rows), i32(in.tile), f32(1/in.scale))
-		return y
-	}
-	i := min(2, in.tile/16)
-	s.launch(p.layout.matmul[i], shape{grid: grid(ceilDiv(p.n, 64), ceilDiv(x.Rows, 8<<i)), block: 128},
-		out.rows.arg(), in.operand.arg(), p.data.arg(), p.scales.arg(), i32(p.n), i32(p.ktiles()), i32(x.Rows), i32(in.tile), f32(1/in.scale))
-	return y
-}
-
 // QKNormRope works in place.
 func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (compute.Tensor, compute.Tensor) {
 	if o.HeadDim > 256 || o.HeadDim <= 0 {

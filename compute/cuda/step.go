@@ -19,6 +19,8 @@ type step struct {
 	fills  inputs // of rotary tables: apart, because few steps have any and all want the same addresses
 
 	launches   []launch
+	siblings   siblings // of the last matmul
+	plain      bool     // matmuls by the plain kernel: for tests
 	moves      []move
 	batches    map[*compute.Batch]*batchInput
 	pageTables map[*[]int32]tablesInput
@@ -117,6 +119,7 @@ func (s *step) begin() {
 	s.inputs.reset()
 	s.fills.reset()
 	s.launches, s.moves, s.err = s.launches[:0], s.moves[:0], nil
+	s.siblings.all = s.siblings.all[:0]
 	s.batches, s.pageTables, s.roped = map[*compute.Batch]*batchInput{}, map[*[]int32]tablesInput{}, map[*compute.Rope]bool{}
 	s.plans = map[attendKey]*attendPlan{}
 }

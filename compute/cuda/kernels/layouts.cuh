@@ -60,16 +60,24 @@ struct Coded {
         const uint32_t l[4] = {lo.x, lo.y, lo.z, lo.w}, h[4] = {hi.x, hi.y, hi.z, hi.w};
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            uint32_t v; // two codes c as the halves 1024 + c
+            half2 c; // two codes: the halves 1024 + code (of 4 bits also 1024 + 16*code, as they lie), less what is not theirs
             if constexpr (BITS == 8) {
                 uint32_t w = ks < 2 ? l[2 * ks + i % 2] : h[2 * (ks - 2) + i % 2];
-                v = prmt(w, 0x64646464u, i < 2 ? 0x4140 : 0x4342);
+                c = __hsub2(as_half2(prmt(w, 0x64646464u, i < 2 ? 0x4140 : 0x4342)), __half2half2(__ushort_as_half(0x6400 + centre)));
             } else {
-                v = (l[ks] >> (4 * i)) & 0x000f000fu | 0x64006400u;
-                if constexpr (BITS == 5) v |= ((h[0] >> (4 * ks + i)) & 0x00010001u) << 4;
-                if constexpr (BITS == 6) v |= ((h[ks / 2] >> (2 * (4 * (ks % 2) + i))) & 0x00030003u) << 4;
+                constexpr uint32_t one = 0x64006400;
+                if constexpr (BITS == 4) {
+                    uint32_t w = i < 2 ? l[ks] : l[ks] >> 8;
+                    if (i % 2) c = __hfma2(as_half2(w & 0x00f000f0u | one), __float2half2_rn(0.0625f), __float2half2_rn(-64 - centre));
+                    else c = __hsub2(as_half2(w & 0x000f000fu | one), __float2half2_rn(1024 + centre));
+                } else {
+                    constexpr uint32_t upper = BITS == 5 ? 0x00100010u : 0x00300030u;
+                    int at = BITS == 5 ? 4 * ks + i - 4 : 2 * (4 * (ks % 2) + i) - 4; // where the upper bits lie, less 4
+                    uint32_t u = h[BITS == 5 ? 0 : ks / 2];
+                    u = at < 0 ? u << -at : u >> at;
+                    c = __hsub2(as_half2((l[ks] >> (4 * i)) & 0x000f000fu | one | u & upper), __float2half2_rn(1024 + centre));
+                }
             }
-            half2 c = __hsub2(as_half2(v), __half2half2(__ushort_as_half(0x6400 + centre)));
             half2 sr = i % 2 ? __high2half2(s) : __low2half2(s);
             if constexpr (AFFINE) a[i] = as_bits(__hfma2(c, sr, i % 2 ? __high2half2(m) : __low2half2(m)));
             else a[i] = as_bits(__hmul2(c, sr));

@@ -1,0 +1,126 @@
+package cuda
+
+import (
+	"fmt"
+
+	"memra/compute"
+)
+
+// MatMul multiplies an operand. On Hopper, weights of one layout that multiply the same operand one after another are one launch.
+func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
+	p := w.Mem.(*packed)
+	in := s.asOperand(x)
+	y, out := s.newRows(x.Rows, p.n)
+	switch {
+	case p.layout == layoutF32:
+		s.launch("matmul_f32", shape{grid: grid(ceilDiv(p.n, 4), ceilDiv(x.Rows, 8)), block: 128},
+			out.rows.arg(), in.operand.arg(), p.data.arg(), i32(p.n), i32(p.k), i32(x.Rows), i32(in.tile), f32(1/in.scale))
+	case s.target == "sm_90a" && !s.plain:
+		s.hopper(x.Rows, in, sibling{out.rows, p})
+	default:
+		i := min(2, in.tile/16)
+		s.launch(p.layout.matmul[i], shape{grid: grid(ceilDiv(p.n, 64), ceilDiv(x.Rows, 8<<i)), block: 128},
+			out.rows.arg(), in.operand.arg(), p.data.arg(), p.scales.arg(), i32(p.n), i32(p.ktiles()), i32(x.Rows), i32(in.tile), f32(1/in.scale))
+	}
+	return y
+}
+
+// sibling is a weight to multiply by, and where the product goes.
+type sibling struct {
+	y pointer
+	w *packed
+}
+
+// siblings are what the last launch of matmul_hopper multiplies.
+type siblings struct {
+	launch  int // its index
+	operand pointer
+	all     []sibling
+}
+
+// How matmul_hopper.cu shares its work: the constants there.
+const (
+	hopperOutputs = 128 // of a tile of y
+	hopperStages  = 8   // at most
+	hopperSegment = 512 // of K
+)
+
+// hopper records a launch of matmul_hopper, or adds a weight to the one just recorded.
+func (s *step) hopper(rows int, in *buffer, p sibling) {
+	if s.err != nil || rows == 0 {
+		return
+	}
+	g := &s.siblings
+	again := len(g.all) > 0 && g.launch == len(s.launches)-1 && g.operand == in.operand && len(g.all) < 3 &&
+		g.all[0].w.layout == p.w.layout && g.all[0].w.k == p.w.k
+	if !again {
+		*g = siblings{launch: len(s.launches), operand: in.operand, all: g.all[:0]}
+		s.launches = append(s.launches, launch{})
+	}
+	g.all = append(g.all, p)
+	if l, err := s.hopperLaunch(rows, in, g.all); err != nil {
+		s.fail(err)
+	} else {
+		s.launches[g.launch] = l
+	}
+}
+
+func (s *step) hopperLaunch(rows int, in *buffer, all []sibling) (launch, error) {
+	w := all[0].w
+	// Plan of matmul_hopper.cu.
+	depth, threads, perMultiprocessor, budget := 2, 320, 2, 80<<10
+	switch in.tile {
+	case 64:
+		depth, perMultiprocessor, budget = 1, 1, 104<<10
+	case 128:
+		depth, threads, perMultiprocessor, budget = 1, 384, 1, 200<<10
+	}
+	stage := depth * (2*tileK*in.tile + 2*w.layout.bytes)
+	stages := max(2, min(hopperStages, budget/stage))
+
+	tiles, segments := 0, ceilDiv(w.k, hopperSegment)
+	for _, p := range all {
+		tiles += ceilDiv(p.w.n, hopperOutputs) * ceilDiv(rows, in.tile)
+	}
+	blocks := s.multiprocessors * perMultiprocessor
+	whole := in.tile == 128 && tiles >= blocks*3/4
+	var partials pointer
+	if whole {
+		blocks = min(blocks, tiles)
+	} else {
+		blocks = min(blocks, tiles*segments)
+		var err error
+		if partials, err = s.partialSums(4 * min(tiles, blocks) * segments * hopperOutputs * in.tile); err != nil {
+			return launch{}, err
+		}
+	}
+	var args []arg
+	for i := range 3 {
+		if i < len(all) {
+			p := all[i]
+			args = append(args, p.y.arg(), p.w.data.arg(), p.w.scales.arg(), i32(p.w.n))
+		} else {
+			args = append(args, pointer(0).arg(), pointer(0).arg(), pointer(0).arg(), i32(0))
+		}
+	}
+	args = append(args, in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), flag(whole), i32(stages), f32(1/in.scale))
+	kernel := s.kernel(fmt.Sprintf("matmul_hopper_%s_%d", w.layout.name, in.tile))
+	return newLaunch(kernel, shape{grid: grid(blocks, 1), block: threads, shared: stages * stage}, args...), nil
+}
+
+// partialSums is memory that matmul_hopper shares partial sums through: all ones between launches, which says that nothing is there.
+// Launches that were captured keep the memory they know, so it is freed with the device.
+func (d *Device) partialSums(bytes int) (pointer, error) {
+	if bytes > d.partials.bytes {
+		bytes = roundUp(bytes, 16<<20)
+		at, err := d.alloc(bytes, "partial sums of matmuls")
+		if err != nil {
+			return 0, err
+		}
+		if err := check(d.driver, d.driver.memset(at, 0xff, bytes, d.stream), "cuMemsetD8Async(%d bytes)", bytes); err != nil {
+			return 0, d.broken(err)
+		}
+		d.partials.at, d.partials.bytes = at, bytes
+	}
+	return d.partials.at, nil
+}
