@@ -3,7 +3,9 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"memra/compute"
@@ -149,8 +151,24 @@ func open(drv driver, index int) (*Device, error) {
 
 // Name says what computes.
 func (d *Device) Name() string {
-	return fmt.Sprintf("cuda:%d (%s, %d multiprocessors, %.0f GiB, CUDA %d.%d)", d.index, d.name, d.multiprocessors, float64(d.memory)/(1<<30),
-		d.version/1000, d.version%1000/10)
+	return fmt.Sprintf("cuda:%d (%s, %d multiprocessors, %.0f GiB, %s)", d.index, d.name, d.multiprocessors, float64(d.memory)/(1<<30),
+		driverText(d.version, "/proc/driver/nvidia/version"))
+}
+
+// driverText is the driver's version: the CUDA that it supports, and its own where the system shows it, for libcuda does not tell.
+func driverText(cuda int, path string) string {
+	text := fmt.Sprintf("CUDA %d.%d", cuda/1000, cuda%1000/10)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return text
+	}
+	first, _, _ := strings.Cut(string(data), "\n")
+	for _, word := range strings.Fields(first) { // NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue ...
+		if major, _, ok := strings.Cut(word, "."); ok && strings.Trim(word, "0123456789.") == "" && len(major) >= 3 {
+			return text + ", driver " + word
+		}
+	}
+	return text
 }
 
 // Class: see compute.Device. All GPUs compute the same bits.
