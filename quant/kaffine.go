@@ -15,6 +15,9 @@ func weightOf(w []float64, x, importance []float32) {
 		sum += float64(float64(v) * float64(v))
 	}
 	rms := math.Sqrt(sum / float64(len(x)))
+	if importance != nil && largest(importance) == 0 { // columns that nothing reached: all alike, not all lost
+		importance = nil
+	}
 	for j, v := range x {
 		w[j] = rms + math.Abs(float64(v))
 		if importance != nil {
