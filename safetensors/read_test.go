@@ -1,39 +1,24 @@
 package safetensors
 
 import (
-	"archive/zip"
 	"bytes"
 	"encoding/json"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
+
+	"memra/internal/golden"
 )
 
-// unzip brings the files of a zip that tools/oracle/hf.py wrote into a folder.
+// unzip brings a zip of tools/oracle/hf.py into a folder.
 func unzip(t *testing.T, path string) string {
 	t.Helper()
-	z, err := zip.OpenReader(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
 	dir := t.TempDir()
-	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, f.Name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := golden.Folder(path, dir); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

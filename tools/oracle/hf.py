@@ -72,7 +72,8 @@ def make_tiny(out):
 
 
 def make_quantised(out):
-    """Matrices in every spelling. truth.json has the SHA-256 of what each means, as little-endian float32, and its first values."""
+    """Matrices in every spelling. truth.json has the SHA-256 of what each means, as little-endian float32 with -0 written as 0 (GGUF
+    has no -0 of four bits), and its first values."""
     from compressed_tensors.compressors.nvfp4.helpers import pack_fp4_to_uint8, unpack_fp4_from_uint8
     from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
@@ -141,7 +142,7 @@ def make_quantised(out):
         folder = Path(name)
         save_file(files, folder / "model.safetensors", metadata={"format": "pt"})
         (folder / "truth.json").write_text(json.dumps({
-            name: {"shape": list(x.shape), "first": x.flatten()[:8].tolist(), "sha256": hashlib.sha256(x.numpy().astype("<f4").tobytes()).hexdigest()}
+            name: {"shape": list(x.shape), "first": x.flatten()[:8].tolist(), "sha256": hashlib.sha256((x + 0.0).numpy().astype("<f4").tobytes()).hexdigest()}
             for name, x in truth.items()
         }))
         pack(folder, out / "quantised.zip")
