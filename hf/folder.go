@@ -78,6 +78,11 @@ func (f *Folder) open() error {
 
 // readConfig reads config.json and finds the family.
 func readConfig(folder string, faults *[]error) (object, *family, error) {
+	if info, err := os.Stat(folder); err != nil {
+		return object{}, nil, fmt.Errorf("hf: %w", err)
+	} else if !info.IsDir() {
+		return object{}, nil, fmt.Errorf("hf: %s: is a file, want a model's folder", folder)
+	}
 	config, err := readObject(filepath.Join(folder, "config.json"), faults)
 	if errors.Is(err, fs.ErrNotExist) {
 		return object{}, nil, notAModel(folder)
