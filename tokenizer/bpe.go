@@ -13,6 +13,8 @@ import (
 type bpe struct {
 	split   []scanner
 	byteID  [256]int32 // the token of a single byte, or None
+	unknown int32      // stands for bytes without a token; None: they are skipped
+	fuse    bool       // one for a run of them
 	pairs   pairs
 	words   *texts    // by text, where whole words come before merges; else nil
 	scratch sync.Pool // *merger
@@ -20,7 +22,7 @@ type bpe struct {
 
 // newBPE builds the encoder. text holds the bytes of each token.
 func newBPE(c *Config, pre preTokenizer, text []string) (*bpe, error) {
-	b := &bpe{split: pre.split, pairs: newPairs(len(c.Merges))}
+	b := &bpe{split: pre.split, unknown: None, pairs: newPairs(len(c.Merges))}
 	b.scratch.New = newScratch
 	for i := range b.byteID {
 		b.byteID[i] = None
@@ -43,12 +45,9 @@ func newBPE(c *Config, pre preTokenizer, text []string) (*bpe, error) {
 		if cut == 0 {
 			return nil, fmt.Errorf("tokenizer: merge %d is %q, want two tokens with a space between them; convert again", rank, m)
 		}
-		l, r := escaped.find(m[:cut]), escaped.find(m[cut+1:])
-		id := escaped.find(m[:cut] + m[cut+1:])
-		if l == None || r == None || id == None {
-			return nil, fmt.Errorf("tokenizer: merge %d is %q, but the vocabulary lacks a part or the whole; convert again", rank, m)
+		if err := b.pairs.merge(escaped, rank, m[:cut], m[cut+1:]); err != nil {
+			return nil, err
 		}
-		b.pairs.insert(l, r, id, uint32(rank))
 	}
 	if pre.wholeWords {
 		b.words = newTexts(text)
@@ -70,26 +69,33 @@ func (b *bpe) pair(_ string, l, r *symbol) (int32, uint32) {
 }
 
 // encode appends the tokens of a stretch of plain text.
-func (b *bpe) encode(dst []int32, text string) []int32 {
+func (b *bpe) encode(dst []int32, s stretch) []int32 {
 	x := b.scratch.Get().(*scratch)
 	defer b.scratch.Put(x)
-	encode := func(dst []int32, word string) []int32 { return b.word(dst, word, &x.merger) }
-	split(text, b.split, func(word string) { dst = x.recent.encode(dst, word, encode) })
+	encode := func(dst []int32, word string) []int32 { return b.word(dst, word, x) }
+	split(s.text, b.split, func(word string) { dst = x.recent.encode(dst, word, encode) })
 	return dst
 }
 
 // word appends the tokens of a word.
-func (b *bpe) word(dst []int32, word string, m *merger) []int32 {
+func (b *bpe) word(dst []int32, word string, x *scratch) []int32 {
 	if b.words != nil {
 		if id := b.words.find(word); id != None {
 			return append(dst, id)
 		}
 	}
+	m := &x.merger
 	m.reset(len(word))
+	missing := false
 	for i := range len(word) {
-		if id := b.byteID[word[i]]; id != None {
+		id := b.byteID[word[i]]
+		switch {
+		case id != None:
 			m.add(i, i+1, id)
+		case b.unknown != None && !(missing && b.fuse):
+			m.add(i, i+1, b.unknown)
 		}
+		missing = id == None
 	}
 	m.merge(word, b)
 	for y := range m.all() {

@@ -24,7 +24,7 @@ const (
 
 // Config is a vocabulary as model files describe it. The names in parentheses are GGUF keys below tokenizer.ggml.
 type Config struct {
-	Model string // (model) the kind: "gpt2" is byte-level BPE, "llama" SentencePiece BPE
+	Model string // (model) the kind; see New
 	Pre   string // (pre) name of the pre-tokeniser; byte-level BPE needs one
 
 	Tokens []string  // (tokens) the text of each token, as the kind escapes it
@@ -36,6 +36,10 @@ type Config struct {
 
 	AddBOS, AddEOS *bool // (add_bos_token, add_eos_token) nil: as usual for the kind
 	AddSpacePrefix *bool // (add_space_prefix) nil: as usual for the kind
+
+	RemoveExtraSpaces       *bool  // (remove_extra_whitespaces) unigram: one space for several, none at the ends; nil: no
+	Charsmap                []byte // (precompiled_charsmap) unigram: what characters become before anything else
+	Lowercase, StripAccents *bool  // (normalizer.lowercase, .strip_accents) WordPiece; nil: yes, and as Lowercase
 
 	LStrip, RStrip []int32 // added tokens that swallow the white space before, or after, them
 }
@@ -72,6 +76,30 @@ func (c *Config) validate() error {
 		}
 	}
 	return nil
+}
+
+// bytes returns the token <0xXX> of each byte, None where there is none, and how many there are: all or none.
+func (c *Config) bytes() (ids [256]int32, count int, err error) {
+	for i := range ids {
+		ids[i] = None
+	}
+	for id, text := range c.Tokens {
+		if c.typeOf(id) != Byte {
+			continue
+		}
+		b, err := parseByte(text)
+		if err != nil {
+			return ids, 0, fmt.Errorf("tokenizer: token %d: %w", id, err)
+		}
+		if ids[b] == None {
+			ids[b] = int32(id)
+			count++
+		}
+	}
+	if count != 0 && count != len(ids) {
+		return ids, count, fmt.Errorf("tokenizer: the vocabulary has tokens for %d bytes, want all %d or none; convert again", count, len(ids))
+	}
+	return ids, count, nil
 }
 
 // typeOf returns the type of a token; id is valid.

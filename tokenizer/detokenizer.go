@@ -17,31 +17,43 @@ type DecodeOptions struct {
 type Detokenizer struct {
 	t       *Tokenizer
 	special bool
-	strip   bool   // a space that begins the next token was put there by Encode
+	begins  bool   // the next token begins a text: what Encode put in front is taken from it
 	held    []byte // the beginning of a code point
 }
 
 // Detokenizer returns a detokenizer. Each belongs to one stream of tokens.
 func (t *Tokenizer) Detokenizer(o DecodeOptions) *Detokenizer {
-	return &Detokenizer{t: t, special: o.Special, strip: t.prefix && !o.Continues}
+	return &Detokenizer{t: t, special: o.Special, begins: !o.Continues}
 }
 
 // Next takes a token and returns the text that is complete with it, often "".
 func (d *Detokenizer) Next(id int32) string {
 	piece := d.t.text(id)
-	switch {
-	case d.t.IsSpecial(id):
-		d.strip = d.t.prefix
+	switch y := d.t.typeOf(id); {
+	case y == Control || y == Unknown:
 		if !d.special {
+			d.begins = d.begins || d.t.lead.again
 			return ""
 		}
-	case d.t.typeOf(id) == UserDefined:
-		d.strip = d.t.prefix
-	case d.strip && piece != "":
-		piece, d.strip = strings.TrimPrefix(piece, " "), false
+		d.begins = d.t.lead.again
+	case y == UserDefined && d.t.lead.again:
+		d.begins = true
+	case d.begins && piece != "":
+		piece, d.begins = d.t.lead.take(piece), false
 	}
 	if len(d.held) > 0 || !utf8.ValidString(piece) {
 		return d.whole(piece)
+	}
+	return piece
+}
+
+// take returns the text of a first token without what was put in front of it.
+func (l lead) take(piece string) string {
+	switch {
+	case l.all:
+		return strings.ReplaceAll(piece, " ", "")
+	case l.space:
+		return strings.TrimPrefix(piece, " ")
 	}
 	return piece
 }

@@ -47,7 +47,7 @@ func checkEncoding(t *testing.T, name string, tok *Tokenizer, s string, spm bool
 	if decoded := tok.Decode(ids); decoded != emitted || utf8.ValidString(s) && decoded != want {
 		t.Fatalf("%s: %q has tokens %v, which decode to %q and token by token to %q", name, s, ids, decoded, emitted)
 	}
-	if !tok.prefix && string(raw) != want {
+	if !tok.lead.space && string(raw) != want {
 		t.Fatalf("%s: %q has tokens %v of the bytes %q", name, s, ids, raw)
 	}
 	tok.Encode(s, Options{AddSpecial: true, ParseSpecial: true})

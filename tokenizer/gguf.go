@@ -38,6 +38,16 @@ func configFromGGUF(m *gguf.Metadata) (Config, error) {
 		AddBOS:         flag(&r, m, "add_bos_token"),
 		AddEOS:         flag(&r, m, "add_eos_token"),
 		AddSpacePrefix: flag(&r, m, "add_space_prefix"),
+
+		RemoveExtraSpaces: flag(&r, m, "remove_extra_whitespaces"),
+		Lowercase:         flag(&r, m, "normalizer.lowercase"),
+		StripAccents:      flag(&r, m, "normalizer.strip_accents"),
+	}
+	for _, b := range maybe(&r, m.Ints, keys+"precompiled_charsmap") {
+		c.Charsmap = append(c.Charsmap, byte(b))
+	}
+	if c.Model == "bert" { // its start and end tokens have names of their own; one is misspelt
+		c.BOS, c.EOS = or(id(&r, m, "cls"), c.BOS), or(id(&r, m, "seperator"), c.EOS)
 	}
 	if r.err != nil {
 		return Config{}, fmt.Errorf("tokenizer: %w", r.err)
@@ -112,6 +122,14 @@ func id(r *reader, m *gguf.Metadata, name string) int32 {
 		return None
 	}
 	return int32(v)
+}
+
+// or returns the first id unless it is None.
+func or(id, other int32) int32 {
+	if id != None {
+		return id
+	}
+	return other
 }
 
 func flag(r *reader, m *gguf.Metadata, name string) *bool {

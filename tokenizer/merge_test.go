@@ -44,8 +44,9 @@ func TestMergingEqualsItsDefinition(t *testing.T) {
 		for _, y := range naive(word, bytes, b) {
 			want = append(want, y.id)
 		}
-		m := new(merger)
-		if got := b.word(nil, word, m); !slices.Equal(got, want) {
+		x := new(scratch)
+		m := &x.merger
+		if got := b.word(nil, word, x); !slices.Equal(got, want) {
 			t.Fatalf("byte-level: %q merges to %v, want %v", word, got, want)
 		}
 
@@ -60,7 +61,7 @@ func TestMergingEqualsItsDefinition(t *testing.T) {
 		for _, y := range naive(word, chars, s) {
 			wantPieces = append(wantPieces, word[y.start:y.end])
 		}
-		s.words(word, func(word string) {
+		unglued(word, s.glued, func(word string) {
 			m.reset(len(word))
 			for i := 0; i < len(word); {
 				_, n := utf8.DecodeRuneInString(word[i:])

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // pairs maps a pair of neighbouring tokens to the merge that joins them: a hash table with open addressing.
 type pairs struct {
@@ -40,4 +43,14 @@ func (p *pairs) insert(left, right, id int32, rank uint32) {
 	if s := p.slot(left, right); s.rank == never {
 		*s = pair{uint64(uint32(left))<<32 | uint64(uint32(right)), rank, id}
 	}
+}
+
+// merge inserts the merge of two tokens, which must be there, as their concatenation must.
+func (p *pairs) merge(tokens *texts, rank int, left, right string) error {
+	l, r, id := tokens.find(left), tokens.find(right), tokens.find(left+right)
+	if l == None || r == None || id == None {
+		return fmt.Errorf("tokenizer: merge %d is %q, but the vocabulary lacks a part or the whole; convert again", rank, left+" "+right)
+	}
+	p.insert(l, r, id, uint32(rank))
+	return nil
 }

@@ -37,32 +37,20 @@ func newSPM(c *Config) (*spm, error) {
 		glued:   map[rune]bool{},
 	}
 	s.scratch.New = newScratch
-	for i := range s.byteID {
-		s.byteID[i] = None
+	var count int
+	var err error
+	if s.byteID, count, err = c.bytes(); err != nil {
+		return nil, err
 	}
-	count := 0
 	for id, text := range c.Tokens {
 		switch c.typeOf(id) {
-		case Control, Unknown:
+		case Control, Unknown, Byte:
 			continue // no text merges to these
-		case Byte:
-			b, err := parseByte(text)
-			if err != nil {
-				return nil, fmt.Errorf("tokenizer: token %d: %w", id, err)
-			}
-			if s.byteID[b] == None {
-				s.byteID[b] = int32(id)
-				count++
-			}
-			continue
 		}
 		s.texts.insert(int32(id))
 		s.ranks[id] = rankOf(c.Scores[id])
 		s.longest = max(s.longest, len(text))
-		s.glue(text)
-	}
-	if count != 0 && count != 256 {
-		return nil, fmt.Errorf("tokenizer: the vocabulary has tokens for %d bytes, want all 256 or none; convert again", count)
+		glue(s.glued, text)
 	}
 	if count == 0 && s.unknown == None {
 		return nil, fmt.Errorf("tokenizer: the vocabulary has neither byte tokens nor an unknown token, so some text has no tokens; convert again")
@@ -85,7 +73,7 @@ func rankOf(score float32) uint32 {
 }
 
 // glue notes the characters of a token that an escaped space follows.
-func (s *spm) glue(text string) {
+func glue(glued map[rune]bool, text string) {
 	for from := 1; from < len(text); {
 		i := strings.Index(text[from:], escapedSpace)
 		if i < 0 {
@@ -93,15 +81,15 @@ func (s *spm) glue(text string) {
 		}
 		from += i
 		if r, _ := utf8.DecodeLastRuneInString(text[:from]); r != '\u2581' {
-			s.glued[r] = true
+			glued[r] = true
 		}
 		from += len(escapedSpace)
 	}
 }
 
-// words cuts escaped text where no token can stretch across: before a space that follows a character after which no
+// unglued cuts escaped text where no token can stretch across: before a space that follows a character after which no
 // token has a space. Merging the words one by one gives what merging all of the text would.
-func (s *spm) words(text string, emit func(word string)) {
+func unglued(text string, glued map[rune]bool, emit func(word string)) {
 	start := 0
 	for from := 1; from < len(text); {
 		i := strings.Index(text[from:], escapedSpace)
@@ -109,7 +97,7 @@ func (s *spm) words(text string, emit func(word string)) {
 			break
 		}
 		from += i
-		if r, _ := utf8.DecodeLastRuneInString(text[:from]); r != '\u2581' && !s.glued[r] {
+		if r, _ := utf8.DecodeLastRuneInString(text[:from]); r != '\u2581' && !glued[r] {
 			emit(text[start:from])
 			start = from
 		}
@@ -130,7 +118,8 @@ func (s *spm) pair(text string, l, r *symbol) (int32, uint32) {
 }
 
 // encode appends the tokens of a stretch of plain text.
-func (s *spm) encode(dst []int32, text string) []int32 {
+func (s *spm) encode(dst []int32, from stretch) []int32 {
+	text := from.text
 	if s.prefix {
 		text = " " + text
 	}
@@ -138,7 +127,7 @@ func (s *spm) encode(dst []int32, text string) []int32 {
 	defer s.scratch.Put(x)
 	encode := func(dst []int32, word string) []int32 { return s.word(dst, word, &x.merger) }
 	first := len(dst)
-	s.words(strings.ReplaceAll(text, " ", escapedSpace), func(word string) {
+	unglued(strings.ReplaceAll(text, " ", escapedSpace), s.glued, func(word string) {
 		start := len(dst)
 		dst = x.recent.encode(dst, word, encode)
 		if start > first && s.byteID[0] == None && dst[start] == s.unknown && dst[start-1] == s.unknown {

@@ -12,18 +12,25 @@ type Tokenizer struct {
 	types []Type
 
 	model   encoder
-	prefix  bool   // Encode puts a space in front of the text that begins or follows an added token
+	lead    lead
 	plain   *added // tokens matched in any text
 	special *added // these and the special tokens
 
-	bos, eos       int32
-	addBOS, addEOS bool
-	end            map[int32]bool
+	bos, eos      int32
+	before, after []int32 // what AddSpecial puts around a text
+	end           map[int32]bool
+}
+
+// lead says what Decode takes from the beginning of a text, because Encode or the kind of vocabulary put it there.
+type lead struct {
+	space bool // one space
+	all   bool // all spaces of the first token, as Hugging Face's Metaspace decoder does
+	again bool // also after special and added tokens
 }
 
 // encoder tokenizes a stretch of text that lies between added tokens, or between one and an end of the text.
 type encoder interface {
-	encode(dst []int32, text string) []int32
+	encode(dst []int32, s stretch) []int32
 }
 
 // Options says how a text is encoded. The zero value reads it as nothing but text.
@@ -32,8 +39,9 @@ type Options struct {
 	ParseSpecial bool // read the text of a special token as that token, which lets whoever wrote the text use them
 }
 
-// New builds a tokenizer. It fails on a kind or a pre-tokeniser that it does not know, naming it and those it does, and on
-// a vocabulary that contradicts itself.
+// New builds a tokenizer. The kinds of vocabulary (Config.Model) are those of GGUF files: "gpt2" is byte-level BPE, "gemma4"
+// BPE over characters, "llama" SentencePiece BPE, "t5" SentencePiece unigram, "bert" WordPiece. New fails on a kind or a
+// pre-tokeniser that it does not know, naming it and those it does, and on a vocabulary that contradicts itself.
 func New(c Config) (*Tokenizer, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -51,22 +59,25 @@ func New(c Config) (*Tokenizer, error) {
 	if err := t.build(&c); err != nil {
 		return nil, err
 	}
-	if t.addBOS && t.bos == None {
-		return nil, fmt.Errorf("tokenizer: the file wants a start token (add_bos_token) but names none; set bos_token_id")
-	}
-	if t.addEOS && t.eos == None {
-		return nil, fmt.Errorf("tokenizer: the file wants an end token (add_eos_token) but names none; set eos_token_id")
-	}
 	t.addAdded(&c)
 	return t, nil
 }
 
 // build makes what depends on the kind of vocabulary.
-func (t *Tokenizer) build(c *Config) error {
+func (t *Tokenizer) build(c *Config) (err error) {
+	spaces := func(dst []byte, id int) []byte {
+		if t.types[id] == Byte {
+			if b, err := parseByte(c.Tokens[id]); err == nil { // those that are wrong are refused below
+				return append(dst, b)
+			}
+		}
+		return appendUnescaped(dst, c.Tokens[id])
+	}
+	addBOS, addEOS := false, false
 	switch c.Model {
 	case "gpt2":
-		pre, err := preTokenizerOf(c.Pre)
-		if err != nil {
+		var pre preTokenizer
+		if pre, err = preTokenizerOf(c.Pre); err != nil {
 			return err
 		}
 		t.setTexts(c, func(dst []byte, id int) []byte { return appendBytes(dst, c.Tokens[id]) })
@@ -74,26 +85,47 @@ func (t *Tokenizer) build(c *Config) error {
 		for id := range texts {
 			texts[id] = t.text(int32(id))
 		}
-		t.addBOS, t.addEOS = choose(c.AddBOS, pre.addBOS), choose(c.AddEOS, false)
+		addBOS = pre.addBOS
 		t.model, err = newBPE(c, pre, texts)
-		return err
+	case "gemma4":
+		t.setTexts(c, spaces)
+		addBOS = true
+		t.model, err = gemma4FromGGUF(c)
 	case "llama":
-		s, err := newSPM(c)
-		if err != nil {
-			return err
-		}
-		t.setTexts(c, func(dst []byte, id int) []byte {
-			if t.types[id] == Byte {
-				b, _ := parseByte(c.Tokens[id]) // newSPM has read it
-				return append(dst, b)
-			}
-			return appendUnescaped(dst, c.Tokens[id])
-		})
-		t.addBOS, t.addEOS = choose(c.AddBOS, true), choose(c.AddEOS, false)
-		t.model, t.prefix = s, s.prefix
-		return nil
+		t.setTexts(c, spaces)
+		addBOS = true
+		t.lead = lead{space: choose(c.AddSpacePrefix, true), again: true}
+		t.model, err = newSPM(c)
+	case "t5":
+		t.setTexts(c, spaces)
+		addEOS = true
+		t.lead = lead{space: choose(c.AddSpacePrefix, false), again: true}
+		t.model, err = t5FromGGUF(c)
+	case "bert":
+		t.setTexts(c, func(dst []byte, id int) []byte { return append(dst, tidy(string(spaces(nil, id)))...) })
+		addBOS, addEOS = true, true
+		t.lead.space = true
+		t.model, err = bertFromGGUF(c)
+	default:
+		return fmt.Errorf("tokenizer: vocabularies of kind %q are not supported; supported are gpt2 (byte-level BPE), gemma4 (BPE over characters), "+
+			"llama (SentencePiece BPE), t5 (SentencePiece unigram) and bert (WordPiece)", c.Model)
 	}
-	return fmt.Errorf("tokenizer: vocabularies of kind %q are not supported; supported are gpt2 (byte-level BPE) and llama (SentencePiece BPE)", c.Model)
+	if err != nil {
+		return err
+	}
+	if choose(c.AddBOS, addBOS) {
+		if t.bos == None {
+			return fmt.Errorf("tokenizer: the file wants a start token (add_bos_token) but names none; set bos_token_id")
+		}
+		t.before = []int32{t.bos}
+	}
+	if choose(c.AddEOS, addEOS) {
+		if t.eos == None {
+			return fmt.Errorf("tokenizer: the file wants an end token (add_eos_token) but names none; set eos_token_id")
+		}
+		t.after = []int32{t.eos}
+	}
+	return nil
 }
 
 // setTexts unescapes all tokens. The text of special and added tokens is never escaped.
@@ -129,10 +161,14 @@ func (t *Tokenizer) addAdded(c *Config) {
 	}
 	for _, a := range []*added{t.plain, t.special} {
 		for _, id := range c.LStrip {
-			a.strip[id] = sides{left: true, right: a.strip[id].right}
+			r := a.rules[id]
+			r.left = true
+			a.rules[id] = r
 		}
 		for _, id := range c.RStrip {
-			a.strip[id] = sides{left: a.strip[id].left, right: true}
+			r := a.rules[id]
+			r.right = true
+			a.rules[id] = r
 		}
 	}
 }
@@ -140,25 +176,25 @@ func (t *Tokenizer) addAdded(c *Config) {
 // Encode returns the tokens of a text. Any string has tokens; bytes that are not UTF-8 are encoded as bytes.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	ids := make([]int32, 0, len(text)/3+2)
-	if o.AddSpecial && t.addBOS {
-		ids = append(ids, t.bos)
+	if o.AddSpecial {
+		ids = append(ids, t.before...)
 	}
 	tokens := t.plain
 	if o.ParseSpecial {
 		tokens = t.special
 	}
-	for text != "" {
-		id, start, end := tokens.find(text)
-		if start > 0 {
-			ids = t.model.encode(ids, text[:start])
+	for at := 0; at < len(text); {
+		id, start, end := tokens.find(text, at)
+		if start > at {
+			ids = t.model.encode(ids, stretch{text[at:start], at == 0, o.ParseSpecial})
 		}
 		if id != None {
 			ids = append(ids, id)
 		}
-		text = text[end:]
+		at = end
 	}
-	if o.AddSpecial && t.addEOS {
-		ids = append(ids, t.eos)
+	if o.AddSpecial {
+		ids = append(ids, t.after...)
 	}
 	return ids
 }
@@ -220,7 +256,7 @@ func (t *Tokenizer) BOS() int32 { return t.bos }
 func (t *Tokenizer) EOS() int32 { return t.eos }
 
 // AddsBOS tells whether Encode with AddSpecial begins with the start token.
-func (t *Tokenizer) AddsBOS() bool { return t.addBOS }
+func (t *Tokenizer) AddsBOS() bool { return len(t.before) > 0 && t.before[0] == t.bos }
 
 // AddsEOS tells whether Encode with AddSpecial ends with the end token.
-func (t *Tokenizer) AddsEOS() bool { return t.addEOS }
+func (t *Tokenizer) AddsEOS() bool { n := len(t.after); return n > 0 && t.after[n-1] == t.eos }

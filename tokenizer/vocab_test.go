@@ -17,7 +17,7 @@ const vocabFolder = "../../shared/data/vocab"
 // TestLlamaCppVocabulariesGiveItsTokens compares with the ids that llama.cpp's own test expects, without special tokens
 // and with the text of special tokens read as text.
 func TestLlamaCppVocabulariesGiveItsTokens(t *testing.T) {
-	for _, name := range []string{"gpt-2", "refact", "deepseek-llm", "llama-spm", "phi-3"} {
+	for _, name := range []string{"gpt-2", "refact", "deepseek-llm", "llama-spm", "phi-3", "bert-bge"} {
 		t.Run(name, func(t *testing.T) {
 			tok := openVocab(t, filepath.Join(vocabFolder, "ggml-vocab-"+name+".gguf"), "")
 			texts, want := readCases(t, filepath.Join(vocabFolder, "ggml-vocab-"+name+".gguf"))
