@@ -2,8 +2,10 @@ package compute
 
 import (
 	"errors"
+	"fmt"
 
 	"memra/gguf"
+	"memra/sample"
 )
 
 // ErrMemory is wrapped by errors about memory that a device does not have. They harm nothing: smaller wishes may follow.
@@ -45,8 +47,27 @@ type Device interface {
 	// forward returns, valid until the next Run. A fault of the device comes back here.
 	Run(forward func(Ops) Tensor) ([][]float32, error)
 
+	// Sample computes one step as Run does, takes the rows that forward returns for logits, and answers one draw of each, in
+	// their order, without bringing them back. The tokens, and the bits of their log-probabilities, are those that
+	// sample.Sampler.Draw gives for the same logits; a row that gives no token says so in its Pick. Draws
+	// that CheckDraws refuses are an error.
+	Sample(forward func(Ops) Tensor, draws []sample.Draw) ([]sample.Pick, error)
+
 	// Close frees everything the device holds.
 	Close() error
+}
+
+// CheckDraws reports the first draw that rows of logits could not answer.
+func CheckDraws(draws []sample.Draw, logits Tensor) error {
+	if len(draws) != logits.Rows {
+		return fmt.Errorf("compute: %d draws from %d rows of logits, want one of each", len(draws), logits.Rows)
+	}
+	for i, d := range draws {
+		if err := d.Check(logits.Width); err != nil {
+			return fmt.Errorf("compute: draw %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // Memory is a device's memory, in bytes.

@@ -6,15 +6,17 @@ import (
 	"sync"
 
 	"memra/compute"
+	"memra/sample"
 )
 
 // Device is this machine's processor.
 type Device struct {
-	kernels *kernels
-	pool    *pool
-	scratch []attendScratch // one a thread
-	tiles   []tileScratch   // one a thread
-	step    step
+	kernels  *kernels
+	pool     *pool
+	scratch  []attendScratch  // one a thread
+	tiles    []tileScratch    // one a thread
+	samplers []sample.Sampler // one a thread
+	step     step
 
 	mu     sync.Mutex
 	mapped [][]byte // weights
@@ -34,7 +36,7 @@ func open(threads int, k *kernels) (*Device, error) {
 	if threads < 0 || threads > 1024 {
 		return nil, fmt.Errorf("cpu: %d threads, want 1 to 1024, or 0 for one a processor", threads)
 	}
-	d := &Device{kernels: k, pool: newPool(threads), scratch: make([]attendScratch, threads), tiles: make([]tileScratch, threads)}
+	d := &Device{kernels: k, pool: newPool(threads), scratch: make([]attendScratch, threads), tiles: make([]tileScratch, threads), samplers: make([]sample.Sampler, threads)}
 	d.step.Device = d
 	return d, nil
 }
@@ -70,6 +72,20 @@ func (d *Device) Run(forward func(compute.Ops) compute.Tensor) ([][]float32, err
 		rows[r] = t.Mem.(*buffer).row(r, t.Width)
 	}
 	return rows, nil
+}
+
+// Sample computes one step and draws from its rows, a thread a row. See compute.Device.
+func (d *Device) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) ([]sample.Pick, error) {
+	d.step.begin()
+	t := forward(&d.step)
+	if err := compute.CheckDraws(draws, t); err != nil {
+		return nil, err
+	}
+	picks := make([]sample.Pick, len(draws))
+	d.pool.run(len(draws), func(thread, i int) {
+		picks[i] = d.samplers[thread].Draw(t.Mem.(*buffer).row(i, t.Width), draws[i])
+	})
+	return picks, nil
 }
 
 // Close ends the threads and frees the weights.

@@ -43,8 +43,22 @@ func mem(t compute.Tensor) *buffer { return t.Mem.(*buffer) }
 // Run computes one step. See compute.Device. forward runs on the owner's thread: it must not call the device's methods.
 func (d *Device) Run(forward func(compute.Ops) compute.Tensor) (rows [][]float32, err error) {
 	err = d.owner.do(func() error {
-		rows, err = d.run(forward)
-		return err
+		var t compute.Tensor
+		host, err := d.run(func(s *step) (pointer, int) {
+			t = forward(s)
+			if t.Rows*t.Width == 0 {
+				return 0, 0
+			}
+			return s.asRows(t), 4 * t.Rows * t.Width
+		})
+		if err != nil {
+			return err
+		}
+		rows = make([][]float32, t.Rows)
+		for r := range rows {
+			rows[r] = unsafe.Slice((*float32)(unsafe.Pointer(&host[4*r*t.Width])), t.Width)
+		}
+		return nil
 	})
 	return rows, err
 }
@@ -55,33 +69,25 @@ func (d *Device) Kernels() (n int) {
 	return n
 }
 
-func (d *Device) run(forward func(compute.Ops) compute.Tensor) ([][]float32, error) {
+// run computes what record records, and brings back the bytes whose place it returns, valid until the next run.
+func (d *Device) run(record func(s *step) (pointer, int)) ([]byte, error) {
 	if err := d.failed(); err != nil {
 		return nil, err
 	}
 	s := &d.step
 	s.begin()
-	t := forward(s)
-	var out pointer
-	n := t.Rows * t.Width
-	if n > 0 {
-		out = s.asRows(t)
-	}
+	out, n := record(s)
 	if s.err != nil {
 		return nil, s.err
 	}
-	host, err := d.output.room(d, 4*n)
+	host, err := d.output.room(d, n)
 	if err != nil {
 		return nil, err
 	}
 	if err := d.finish(host, out); err != nil {
 		return nil, d.broken(err)
 	}
-	rows := make([][]float32, t.Rows)
-	for r := range rows {
-		rows[r] = unsafe.Slice((*float32)(unsafe.Pointer(&host[4*r*t.Width])), t.Width)
-	}
-	return rows, nil
+	return host, nil
 }
 
 // finish sends, computes and brings back.
