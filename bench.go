@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"memra/compute"
+	"memra/sample"
 )
 
 // BenchTest is one thing to measure, in the manner of llama-bench: Prompt tokens computed at once, or Generate tokens one by one in
@@ -149,14 +150,15 @@ func (b *benchRun) prepare(ctx context.Context) error {
 			s.cut(0)
 		}
 		before := b.draw(b.test.Depth - len(s.tokens))
-		if err := s.feed(ctx, before, len(before), ignore); err != nil {
+		if err := s.feed(ctx, before, len(before), greedy, ignore); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func ignore(int, []float32) error { return nil }
+func greedy(int) sample.Draw        { return sample.Draw{} }
+func ignore(int, sample.Pick) error { return nil }
 
 func (b *benchRun) once(ctx context.Context) (time.Duration, error) {
 	if err := b.prepare(ctx); err != nil {
@@ -165,7 +167,7 @@ func (b *benchRun) once(ctx context.Context) (time.Duration, error) {
 	if b.test.Prompt > 0 {
 		prompt := b.draw(b.test.Prompt)
 		began := time.Now()
-		err := b.sequences[0].feed(ctx, prompt, len(prompt)-1, ignore)
+		err := b.sequences[0].feed(ctx, prompt, len(prompt)-1, greedy, ignore)
 		return time.Since(began), err
 	}
 	tokens := b.draw(b.test.Generate * b.test.streams())

@@ -109,12 +109,9 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 	text := m.tokenizer.Detokenizer(tokenizer.DecodeOptions{Continues: true})
 	next := s.rewind(prompt)
 	done := &Done{Reason: "length", Prompt: len(prompt), Reused: len(prompt) - len(next)}
-	var sampler sample.Sampler
 	for began := time.Now(); ; {
 		var t Token
-		err := s.feed(ctx, next, len(next)-1, func(_ int, row []float32) error {
-			draw.Position = len(s.tokens) - 1
-			p := sampler.Draw(row, draw)
+		err := s.feed(ctx, next, len(next)-1, func(int) sample.Draw { return draw }, func(_ int, p sample.Pick) error {
 			t = Token{ID: p.Token, LogProb: p.LogProb, Top: p.Top}
 			return p.Err
 		})

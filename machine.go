@@ -11,6 +11,7 @@ import (
 	"memra/compute"
 	"memra/internal/devices"
 	"memra/model"
+	"memra/sample"
 	"memra/state"
 )
 
@@ -109,11 +110,11 @@ func (m *machine) acquire(ctx context.Context) (*sequence, error) {
 	return &sequence{m: m, state: m.pool.NewSequence()}, nil
 }
 
-// run computes one step and returns the rows of logits that the batch asks for, in its order, valid until the next step. Slot i of the
-// batch is the i-th sequence, which has room for its rows.
-func (m *machine) run(b *compute.Batch, sequences ...*state.Sequence) ([][]float32, error) {
+// run computes one step and answers a draw of each row of logits that the batch asks for, in its order; the logits stay where they
+// are. Slot i of the batch is the i-th sequence, which has room for its rows.
+func (m *machine) run(b *compute.Batch, draws []sample.Draw, sequences ...*state.Sequence) ([]sample.Pick, error) {
 	view := m.pool.View(sequences...)
-	return m.device.Run(func(ops compute.Ops) compute.Tensor { return m.model.Forward(ops, b, view) })
+	return m.device.Sample(func(ops compute.Ops) compute.Tensor { return m.model.Forward(ops, b, view) }, draws)
 }
 
 // logitRows is the most rows of a step that may ask for logits: 128 KiB of them a row of the largest step.

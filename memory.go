@@ -6,6 +6,7 @@ import (
 
 	"memra/compute"
 	"memra/model"
+	"memra/sample"
 	"memra/state"
 )
 
@@ -135,11 +136,15 @@ func (m *machine) rehearseOnce(layout state.Layout) (err error) {
 	for i := range m.step {
 		b.Add(0, i, 0, m.step-i <= m.logitRows())
 	}
+	draws := make([]sample.Draw, len(b.Logits))
+	for i := range draws {
+		draws[i] = sample.Draw{Given: true, LogProb: true, Top: sample.MaxTop} // the most that a step may take
+	}
 	s := m.pool.NewSequence()
 	if err := s.Extend(m.step); err != nil {
 		return err
 	}
-	_, err = m.run(&b, s)
+	_, err = m.run(&b, draws, s)
 	return err
 }
 

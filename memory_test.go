@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"memra/compute/cpu"
 	"memra/gguf"
 	"memra/internal/devices"
+	"memra/sample"
 )
 
 // small is a CPU with the manners of a small GPU: what is reserved is taken at once, and steps take memory by their rows.
@@ -48,15 +50,15 @@ func (m *smallKV) Close() error {
 	return m.KVMemory.Close()
 }
 
-// Run wants the memory of as many rows as the cache has places, once.
-func (s *small) Run(forward func(compute.Ops) compute.Tensor) ([][]float32, error) {
+// Sample wants the memory of as many rows as the cache has places, once.
+func (s *small) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) ([]sample.Pick, error) {
 	if more := s.pages*compute.Page*s.perRow - s.work; more > 0 && s.work == 0 {
 		if more > s.free {
 			return nil, fmt.Errorf("small: a step's tensors: %w", compute.ErrMemory)
 		}
 		s.free, s.work = s.free-more, s.work+more
 	}
-	return s.Device.Run(func(ops compute.Ops) compute.Tensor { return forward(plainKV{ops}) })
+	return s.Device.Sample(func(ops compute.Ops) compute.Tensor { return forward(plainKV{ops}) }, draws)
 }
 
 // plainKV gives operations the memory that they know.
@@ -238,8 +240,9 @@ func TestStreamsOfABenchmarkComputeWhatEachAloneWould(t *testing.T) {
 	if !s.cut(189) {
 		t.Fatal("the last token cannot be cut off")
 	}
-	var got []float32
-	if err := s.feed(t.Context(), []int32{last}, 0, func(_ int, row []float32) error { got = append(got, row...); return nil }); err != nil {
+	everything := func(int) sample.Draw { return sample.Draw{LogProb: true, Top: sample.MaxTop} } // at most 1024 tokens: all of the vocabulary
+	var got, want sample.Pick
+	if err := s.feed(t.Context(), []int32{last}, 0, everything, func(_ int, p sample.Pick) error { got = p; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	tokens := append([]int32(nil), s.tokens...)
@@ -250,14 +253,11 @@ func TestStreamsOfABenchmarkComputeWhatEachAloneWould(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer alone.release()
-	var want []float32
-	if err := alone.feed(t.Context(), tokens, 189, func(_ int, row []float32) error { want = append(want, row...); return nil }); err != nil {
+	if err := alone.feed(t.Context(), tokens, 189, everything, func(_ int, p sample.Pick) error { want = p; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Fatalf("logit %d: %v, alone %v", i, got[i], want[i])
-		}
+	if got.Token != want.Token || len(want.Top) != m.model.Vocab || !slices.Equal(got.Top, want.Top) {
+		t.Fatalf("log-probabilities %v, alone %v", got.Top, want.Top)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestAPromptIsCutIntoAsFewStepsAsItFits(t *testing.T) {
 	var steps []int
 	m.device = countSteps{m.device, func() { steps = append(steps, len(s.tokens)) }}
 	rows := 0
-	if err := s.feed(t.Context(), make([]int32, 512), 511, func(int, []float32) error { rows++; return nil }); err != nil {
+	if err := s.feed(t.Context(), make([]int32, 512), 511, greedy, func(int, sample.Pick) error { rows++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(steps) != "[0 256]" || rows != 1 {
@@ -320,7 +320,7 @@ type countSteps struct {
 	step func()
 }
 
-func (c countSteps) Run(forward func(compute.Ops) compute.Tensor) ([][]float32, error) {
+func (c countSteps) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) ([]sample.Pick, error) {
 	c.step()
-	return c.Device.Run(forward)
+	return c.Device.Sample(forward, draws)
 }

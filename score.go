@@ -22,18 +22,19 @@ func (m *Model) Score(ctx context.Context, tokens []int32, top int) ([]Token, er
 	defer s.release()
 	scored := make([]Token, len(tokens))
 	scored[0] = Token{ID: tokens[0], LogProb: float32(math.NaN())}
-	err = s.feed(ctx, tokens, 0, func(i int, row []float32) error {
+	given := func(i int) sample.Draw {
+		if i+1 == len(tokens) {
+			return sample.Draw{} // of no interest
+		}
+		return sample.Draw{Given: true, Token: tokens[i+1], LogProb: true, Top: max(0, top)}
+	}
+	err = s.feed(ctx, tokens, 0, given, func(i int, p sample.Pick) error {
 		if i+1 == len(tokens) {
 			return nil
 		}
-		d, err := sample.LogProbs(row)
-		if err != nil {
-			return fmt.Errorf("memra: after token %d: %w", i, err)
-		}
-		t := &scored[i+1]
-		t.ID, t.LogProb = tokens[i+1], d.Of(tokens[i+1])
-		if top > 0 {
-			t.Top = d.Top(top)
+		scored[i+1] = Token{ID: p.Token, LogProb: p.LogProb, Top: p.Top}
+		if p.Err != nil {
+			return fmt.Errorf("memra: after token %d: %w", i, p.Err)
 		}
 		return nil
 	})
@@ -85,16 +86,18 @@ func (m *Model) window(ctx context.Context, tokens []int32, sum *float64, scored
 	defer s.release()
 	tokens, last := tokens[:len(tokens)-1], tokens[len(tokens)-1]
 	half := (len(tokens) + 1) / 2
-	return s.feed(ctx, tokens, half, func(i int, row []float32) error {
+	given := func(i int) sample.Draw {
 		next := last
 		if i+1 < len(tokens) {
 			next = tokens[i+1]
 		}
-		d, err := sample.LogProbs(row)
-		if err != nil {
-			return fmt.Errorf("memra: after token %d of a window: %w", i, err)
+		return sample.Draw{Given: true, Token: next, LogProb: true}
+	}
+	return s.feed(ctx, tokens, half, given, func(i int, p sample.Pick) error {
+		if p.Err != nil {
+			return fmt.Errorf("memra: after token %d of a window: %w", i, p.Err)
 		}
-		*sum += float64(d.Of(next))
+		*sum += float64(p.LogProb)
 		*scored++
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"memra/compute"
+	"memra/sample"
 	"memra/state"
 )
 
@@ -23,57 +24,67 @@ func (s *sequence) release() {
 	<-s.m.slots
 }
 
-// feed computes tokens, in steps, and calls each with the logits of those from index `from` on, in order. Rows are valid
-// during the call only.
-func (s *sequence) feed(ctx context.Context, tokens []int32, from int, each func(i int, row []float32) error) error {
+// feed computes tokens, in steps, asks for the draws of those from index `from` on (whose positions it knows), and calls each with
+// the answers, in order.
+func (s *sequence) feed(ctx context.Context, tokens []int32, from int, draw func(i int) sample.Draw, each func(i int, p sample.Pick) error) error {
 	for first := 0; first < len(tokens); {
 		n := min(s.m.step, len(tokens)-first, max(0, from-first)+s.m.logitRows())
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := s.compute(tokens[first:first+n], max(0, from-first), func(i int, row []float32) error { return each(first+i, row) }); err != nil {
+		var draws []sample.Draw
+		from := max(from, first)
+		for i := from; i < first+n; i++ {
+			draws = append(draws, draw(i))
+		}
+		picks, err := s.compute(tokens[first:first+n], draws)
+		if err != nil {
 			return err
+		}
+		for i, p := range picks {
+			if err := each(from+i, p); err != nil {
+				return err
+			}
 		}
 		first += n
 	}
 	return nil
 }
 
-// compute runs one step. Rows below `from` do not ask for logits.
-func (s *sequence) compute(tokens []int32, from int, each func(i int, row []float32) error) error {
+// compute runs one step, and draws from its last rows.
+func (s *sequence) compute(tokens []int32, draws []sample.Draw) ([]sample.Pick, error) {
 	m := s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	if n := len(s.tokens) + len(tokens); n > m.context {
-		return fmt.Errorf("memra: %d tokens exceed the context of %d; shorten the prompt, ask for fewer tokens, or open the model with a larger context", n, m.context)
+		return nil, fmt.Errorf("memra: %d tokens exceed the context of %d; shorten the prompt, ask for fewer tokens, or open the model with a larger context", n, m.context)
 	}
 	var b compute.Batch
+	from := len(tokens) - len(draws)
 	for i, t := range tokens {
 		b.Add(t, len(s.tokens)+i, 0, i >= from)
 	}
+	for i := range draws {
+		draws[i].Position = len(s.tokens) + from + i
+	}
 	if err := b.Check(m.model.Vocab, 1); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.state.Extend(len(tokens)); err != nil {
-		return err
+		return nil, err
 	}
-	rows, err := m.run(&b, s.state)
+	picks, err := m.run(&b, draws, s.state)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.tokens = append(s.tokens, tokens...)
-	for i, row := range rows {
-		if err := each(from+i, row); err != nil {
-			return err
-		}
-	}
-	return nil
+	return picks, nil
 }
 
-// together computes one token of each sequence, all in one step, and asks for their logits.
+// together computes one token of each sequence, all in one step, and picks what follows each.
 func (m *machine) together(sequences []*sequence, tokens []int32) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +101,7 @@ func (m *machine) together(sequences []*sequence, tokens []int32) error {
 		s.tokens = append(s.tokens, tokens[i])
 		states = append(states, s.state)
 	}
-	_, err := m.run(&b, states...)
+	_, err := m.run(&b, make([]sample.Draw, len(tokens)), states...)
 	return err
 }
 
