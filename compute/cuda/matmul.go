@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"math"
 
 	"memra/compute"
 )
@@ -89,6 +90,9 @@ func (s *step) hopperLaunch(rows int, in *buffer, all []sibling) (launch, error)
 		blocks = min(blocks, tiles)
 	} else {
 		blocks = min(blocks, tiles*segments)
+		if tiles*segments*blocks > math.MaxInt32 {
+			return launch{}, fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", tiles, segments, blocks)
+		}
 		var err error
 		if partials, err = s.partialSums(4 * min(tiles, blocks) * segments * hopperOutputs * in.tile); err != nil {
 			return launch{}, err

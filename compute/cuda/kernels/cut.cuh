@@ -15,8 +15,9 @@ struct Cut {
     int tiles, segments, blocks;
     bool whole;
 
-    __device__ int begin(int block) const { return (int64_t)block * tiles * segments / blocks; }
-    __device__ int block_of(int unit) const { return ((int64_t)(unit + 1) * blocks - 1) / (tiles * segments); }
+    // In 32 bits: matmul.go refuses what does not fit.
+    __device__ int begin(int block) const { return (uint32_t)(block * tiles * segments) / (uint32_t)blocks; }
+    __device__ int block_of(int unit) const { return (uint32_t)((unit + 1) * blocks - 1) / (uint32_t)(tiles * segments); }
     // place numbers the shared tiles: by the tile or by the block that begins it, whichever are fewer.
     __device__ int place(int tile) const { return tiles <= blocks ? tile : block_of(tile * segments); }
 };

@@ -116,12 +116,14 @@ template <class L, int T>
 __device__ void bring(const Matmul& mm, const Cut& cut, const uint8_t* x, bool weights, int ktiles, int stages, uint8_t* smem, uint64_t* full, uint64_t* empty) {
     using P = Plan<L, T>;
     int stage = 0, parity = 1;
+    bool ready = weights; // weights wait for nobody
     for (Runs run(cut); run.next();) {
         int output, row_tile;
         Sibling s = mm.find(run.tile, output, row_tile);
         int k = run.from * SEGMENT, end = min(ktiles, run.to * SEGMENT);
         const uint8_t* from = weights ? s.w + ((size_t)(output / 64) * ktiles + k) * P::w : x + ((size_t)row_tile * ktiles + k) * P::x;
         bool both = s.n - output > 64; // the last tile may lack its second half
+        if (!ready) wait_for_earlier(), ready = true;
         for (; k < end; k += P::KT) {
             int n = min(min(P::KT, SEGMENT - k % SEGMENT), end - k);
             uint8_t* to = smem + stage * P::stage;
@@ -141,20 +143,25 @@ __device__ void bring(const Matmul& mm, const Cut& cut, const uint8_t* x, bool w
     }
 }
 
-// Output writes four sums of thread t: rows r and r+1 of y, outputs o and o+8.
+// Output is where a thread's sums of a tile go: rows r + 8*j and the next one, outputs o and o + 8. The scales are on their way
+// while sums are awaited.
 struct Output {
-    Sibling s;
-    int output, row, rows;
-    float unscale;
-    __device__ __forceinline__ void write(int group, int t, int j, float4 v) const {
-        int o = output + group * 64 + t / 32 * 16 + t % 32 / 4, r = row + 8 * j + 2 * (t % 4);
+    float *y, scale[2];
+    int n, o, r, rows;
+    __device__ __forceinline__ Output(const Matmul& mm, int tile, int tile_rows, int group, int t, int rows_, float unscale) : rows(rows_) {
+        Sibling s = mm.find(tile, o, r);
+        r = r * tile_rows + 2 * (t % 4), o += group * 64 + t / 32 * 16 + t % 32 / 4;
+        y = s.y, n = s.n;
 #pragma unroll
-        for (int h = 0; h < 2; h++, o += 8) {
-            if (o >= s.n) continue;
-            float scale = __fmul_rn(s.scales[o], unscale);
-            float* y = s.y + (size_t)r * s.n + o;
-            if (r < rows) *y = __fmul_rn(h ? v.z : v.x, scale);
-            if (r + 1 < rows) y[s.n] = __fmul_rn(h ? v.w : v.y, scale);
+        for (int h = 0; h < 2; h++) scale[h] = o + 8 * h < n ? __fmul_rn(s.scales[o + 8 * h], unscale) : 0;
+    }
+    __device__ __forceinline__ void write(int j, float4 v) const {
+        float* to = y + (size_t)(r + 8 * j) * n + o;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            if (o + 8 * h >= n) continue;
+            if (r + 8 * j < rows) to[8 * h] = __fmul_rn(h ? v.z : v.x, scale[h]);
+            if (r + 8 * j + 1 < rows) to[n + 8 * h] = __fmul_rn(h ? v.w : v.y, scale[h]);
         }
     }
 };
@@ -190,7 +197,7 @@ __device__ void add_shared(const Cut& cut, int tile, const Output& out, float* p
                     else sum = make_float4(__fadd_rn(sum.x, v[i].x), __fadd_rn(sum.y, v[i].y), __fadd_rn(sum.z, v[i].z), __fadd_rn(sum.w, v[i].w));
                 }
         }
-        out.write(group, t, j, sum);
+        out.write(j, sum);
     }
 }
 
@@ -210,11 +217,12 @@ __device__ void matmul(const Matmul& mm, const uint8_t* x, float* partials, int 
     if (group == GROUPS) {
         if constexpr (P::wide) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;\n");
         if (t % 32 || t >= 64) return;
-        if (t == 0) wait_for_earlier();
         bring<L, T>(mm, cut, x, t > 0, ktiles, stages, smem, full, empty);
         return;
     }
     if constexpr (P::wide) asm volatile("setmaxnreg.inc.sync.aligned.u32 240;\n");
+    // The tiles that this block shares, at most two.
+    int begins = (cut.begin(blockIdx.x + 1) - 1) / cut.segments, ends = cut.begin(blockIdx.x) / cut.segments;
     wait_for_earlier();
     float c[T / 2], total[T / 2];
     auto share = [&](int tile, int segment, const float (&v)[T / 2]) {
@@ -253,19 +261,13 @@ __device__ void matmul(const Matmul& mm, const uint8_t* x, float* partials, int 
             share(run.tile, run.to - 1, total);
             continue;
         }
-        Output out;
-        int row_tile;
-        out.s = mm.find(run.tile, out.output, row_tile), out.row = row_tile * T, out.rows = rows, out.unscale = unscale;
+        Output out(mm, run.tile, T, group, t, rows, unscale);
 #pragma unroll
-        for (int j = 0; j < T / 8; j++) out.write(group, t, j, make_float4(total[4 * j], total[4 * j + 1], total[4 * j + 2], total[4 * j + 3]));
+        for (int j = 0; j < T / 8; j++) out.write(j, make_float4(total[4 * j], total[4 * j + 1], total[4 * j + 2], total[4 * j + 3]));
     }
     if (whole) return;
-    int begins = (cut.begin(blockIdx.x + 1) - 1) / cut.segments, ends = cut.begin(blockIdx.x) / cut.segments;
     for (int tile = begins; tile >= ends; tile = tile == ends ? -1 : ends) {
-        Output out;
-        int row_tile;
-        out.s = mm.find(tile, out.output, row_tile), out.row = row_tile * T, out.rows = rows, out.unscale = unscale;
-        add_shared<T>(cut, tile, out, partials, group, t);
+        add_shared<T>(cut, tile, Output(mm, tile, T, group, t, rows, unscale), partials, group, t);
     }
 }
 
