@@ -90,6 +90,9 @@ func (t *translation) refuse(key string, known bool, want string) {
 	}
 }
 
+// maxHead bounds the width of a head, of which tables are made.
+const maxHead = 1 << 16
+
 // dense sets what all decoders have.
 func (t *translation) dense() {
 	t.setInt("block_count", "num_hidden_layers", -1)
@@ -102,7 +105,10 @@ func (t *translation) dense() {
 		t.fail("num_attention_heads", "found 0, want at least 1")
 		return
 	}
-	t.headDim = t.int("head_dim", width/t.heads)
+	if t.headDim = t.int("head_dim", width/t.heads); t.headDim > maxHead {
+		t.fail("head_dim", "found %d, want at most %d", t.headDim, maxHead)
+		t.headDim = 0
+	}
 	t.set("attention.key_length", uint32(t.headDim))
 	t.set("attention.value_length", uint32(t.headDim))
 	t.set("attention.layer_norm_rms_epsilon", float32(t.float("rms_norm_eps", 1e-6)))

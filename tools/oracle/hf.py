@@ -4,6 +4,8 @@
     hf.py tiny OUT           OUT/NAME.zip: the tiny models of tiny.py as folders, the same weights as in model/testdata/tiny
     hf.py quantised OUT      OUT/quantised.zip: matrices in FP8, INT8, NVFP4 and MXFP4, and what compressed-tensors,
                              transformers and torch say that they mean
+    hf.py sentencepiece OUT  OUT/sentencepiece.zip: two vocabularies that sentencepiece trains on this repository's README, each as
+                             tokenizer.model and as tokenizer.json, and the tokens that it gives to some texts
     hf.py real GGUF FOLDER   a real GGUF file (.models) as a folder, dequantised; --dtype bfloat16 or float32
 
 In all of them config.json, model.safetensors and the tokenizer's files are written by transformers, tokenizers and sentencepiece.
@@ -148,6 +150,35 @@ def make_quantised(out):
         pack(folder, out / "quantised.zip")
 
 
+TEXTS = ["", " ", "  two  spaces ", "Hello world", "memra runs models", "naïve café — 中文 😀", "a\tb\nc\n\n", "1234567", "the the the", "\u2581x",
+         "![](x) `code` **bold**", "same request, same bytes " * 3]
+
+
+def make_sentencepiece(out):
+    import sentencepiece
+
+    with tempfile.TemporaryDirectory() as name:
+        folder, truth = Path(name), {}
+        for kind, prefix in (("prefix", True), ("bare", False)):
+            data = io.BytesIO()
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter((ROOT / "README.md").read_text().splitlines()), model_writer=data, vocab_size=600, model_type="bpe",
+                byte_fallback=True, add_dummy_prefix=prefix, remove_extra_whitespaces=False, normalization_rule_name="identity",
+                allow_whitespace_only_pieces=not prefix, num_threads=1, minloglevel=2)
+            sp = sentencepiece.SentencePieceProcessor(model_proto=data.getvalue())
+            tokens = [sp.IdToPiece(i) for i in range(sp.vocab_size())]
+            scores = [sp.GetScore(i) for i in range(sp.vocab_size())]
+            types = [UNKNOWN if sp.IsUnknown(i) else CONTROL if sp.IsControl(i) else BYTE if sp.IsByte(i) else NORMAL for i in range(sp.vocab_size())]
+            t = spm_tokenizer(tokens, scores, types)
+            if prefix:
+                t.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+            (folder / f"{kind}.model").write_bytes(data.getvalue())
+            t.save(str(folder / f"{kind}.json"))
+            truth[kind] = {"texts": TEXTS, "tokens": [sp.EncodeAsIds(text) for text in TEXTS], "scores": scores, "types": types, "pieces": tokens}
+        (folder / "truth.json").write_text(json.dumps(truth, ensure_ascii=False))
+        pack(folder, out / "sentencepiece.zip")
+
+
 def sentencepiece_model(tokens, scores, types):
     from sentencepiece import sentencepiece_model_pb2 as pb
 
@@ -165,8 +196,8 @@ def sentencepiece_model(tokens, scores, types):
     return m.SerializeToString()
 
 
-def gemma_tokenizer(tokens, scores, types):
-    """tokenizer.json of Gemma, its merges made of scores as transformers does."""
+def spm_tokenizer(tokens, scores, types):
+    """tokenizer.json of a SentencePiece vocabulary, its merges made of scores as transformers does."""
     vocab = {t: i for i, t in enumerate(tokens)}
     merges = []
     for piece, i in vocab.items():
@@ -177,13 +208,19 @@ def gemma_tokenizer(tokens, scores, types):
     merges.sort(key=lambda m: -m[0])  # stable
     t = Tokenizer(models.BPE(vocab, [p for _, p in merges], byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
     t.normalizer = normalizers.Replace(" ", "\u2581")
-    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
     t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
-    t.post_processor = processors.TemplateProcessing(single="<bos> $A", pair="<bos> $A <bos> $B", special_tokens=[("<bos>", vocab["<bos>"])])
     for text, kind in zip(tokens, types):
         if kind in (CONTROL, UNKNOWN, USER_DEFINED):
             token = AddedToken(text, normalized=False, special=kind != USER_DEFINED)
             (t.add_tokens if kind == USER_DEFINED else t.add_special_tokens)([token])
+    return t
+
+
+def gemma_tokenizer(tokens, scores, types):
+    t = spm_tokenizer(tokens, scores, types)
+    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    bos = tokens.index("<bos>")
+    t.post_processor = processors.TemplateProcessing(single="<bos> $A", pair="<bos> $A <bos> $B", special_tokens=[("<bos>", bos)])
     return t
 
 
@@ -210,7 +247,7 @@ def make_real(path, folder, dtype):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("tiny", "quantised"):
+    for name in ("tiny", "quantised", "sentencepiece"):
         commands.add_parser(name).add_argument("out", type=Path)
     c = commands.add_parser("real")
     c.add_argument("gguf")
@@ -221,4 +258,4 @@ if __name__ == "__main__":
     if a.command == "real":
         make_real(a.gguf, a.folder, a.dtype)
     else:
-        {"tiny": make_tiny, "quantised": make_quantised}[a.command](a.out)
+        {"tiny": make_tiny, "quantised": make_quantised, "sentencepiece": make_sentencepiece}[a.command](a.out)

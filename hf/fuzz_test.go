@@ -1,0 +1,58 @@
+package hf
+
+import (
+	"testing"
+
+	"memra/gguf"
+	"memra/tokenizer"
+)
+
+// FuzzConfig: whatever config.json says, it becomes metadata or an error.
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte(`{"model_type":"llama","hidden_size":64,"intermediate_size":96,"num_attention_heads":4,"num_hidden_layers":2,"vocab_size":8,
+		"rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":64}}`))
+	f.Add([]byte(`{"model_type":"gemma3","text_config":{"model_type":"gemma3_text","num_hidden_layers":3,"sliding_window_pattern":2,
+		"rope_parameters":{"full_attention":{"rope_type":"yarn","factor":4},"sliding_attention":{}}}}`))
+	f.Add([]byte(`{"model_type":"qwen3","head_dim":1e9,"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		value, err := parseJSON(data)
+		if err != nil {
+			return
+		}
+		root, ok := value.(map[string]any)
+		if !ok {
+			return
+		}
+		var faults []error
+		config := object{"config.json", root, &faults}.over("text_config")
+		fam := families[config.text("model_type", "")]
+		if fam == nil {
+			return
+		}
+		tr := &translation{object: config, family: fam, meta: new(gguf.Metadata)}
+		fam.config(tr)
+		if len(faults) == 0 && tr.meta.Len() < 8 {
+			t.Fatalf("neither metadata nor a fault: %d keys", tr.meta.Len())
+		}
+	})
+}
+
+// FuzzTokenizer: whatever the tokenizer's files say, they become a vocabulary or an error.
+func FuzzTokenizer(f *testing.F) {
+	f.Add([]byte(small()), true)
+	f.Add([]byte(smallSPM()), true)
+	f.Add([]byte("\x0a\x08\x0a\x01a\x15\x00\x00\x80\x3f\x12\x02\x18\x02\x1a\x04\x18\x00\x20\x00"), false)
+	f.Fuzz(func(t *testing.T, data []byte, isJSON bool) {
+		name := "tokenizer.model"
+		if isJSON {
+			name = "tokenizer.json"
+		}
+		meta, err := readVocabulary(t, 4, map[string]string{name: string(data)})
+		if err != nil {
+			return
+		}
+		if tok, err := tokenizer.FromGGUF(meta); err == nil {
+			tok.Encode("ab a", tokenizer.Options{})
+		}
+	})
+}
