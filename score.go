@@ -56,17 +56,14 @@ func (m *Model) Perplexity(ctx context.Context, text string, window int, progres
 	if window < 4 || window > m.context {
 		return p, fmt.Errorf("memra: windows of %d tokens, want 4 to the context of %d", window, m.context)
 	}
-	tokens := m.Tokenize(text)
-	if p.Windows = len(tokens) / window; p.Windows == 0 {
-		return p, fmt.Errorf("memra: the text has %d tokens, fewer than a window of %d", len(tokens), window)
+	windows, err := m.windows(text, window)
+	if err != nil {
+		return p, err
 	}
+	p.Windows = len(windows)
 	var sum float64
-	for w := range p.Windows {
-		part := append([]int32(nil), tokens[w*window:(w+1)*window]...)
-		if m.tokenizer.AddsBOS() {
-			part[0] = m.tokenizer.BOS()
-		}
-		if err := m.window(ctx, part, &sum, &p.Tokens); err != nil {
+	for w, tokens := range windows {
+		if err := m.window(ctx, tokens, &sum, &p.Tokens); err != nil {
 			return p, err
 		}
 		p.PPL = math.Exp(-sum / float64(p.Tokens))
@@ -75,6 +72,23 @@ func (m *Model) Perplexity(ctx context.Context, text string, window int, progres
 		}
 	}
 	return p, nil
+}
+
+// windows cuts a text into windows of so many tokens, and puts the start token in front of each where the model wants one.
+func (m *Model) windows(text string, window int) ([][]int32, error) {
+	tokens := m.Tokenize(text)
+	if len(tokens) < window {
+		return nil, fmt.Errorf("memra: the text has %d tokens, fewer than a window of %d", len(tokens), window)
+	}
+	var windows [][]int32
+	for ; len(tokens) >= window; tokens = tokens[window:] {
+		part := append([]int32(nil), tokens[:window]...)
+		if m.tokenizer.AddsBOS() {
+			part[0] = m.tokenizer.BOS()
+		}
+		windows = append(windows, part)
+	}
+	return windows, nil
 }
 
 // window adds the log-probabilities of a window's second half.

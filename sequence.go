@@ -52,36 +52,43 @@ func (s *sequence) feed(ctx context.Context, tokens []int32, from int, draw func
 }
 
 // compute runs one step, and draws from its last rows.
-func (s *sequence) compute(tokens []int32, draws []sample.Draw) ([]sample.Pick, error) {
+func (s *sequence) compute(tokens []int32, draws []sample.Draw) (picks []sample.Pick, err error) {
+	err = s.step(tokens, len(draws), func(b *compute.Batch) error {
+		for i := range draws {
+			draws[i].Position = len(s.tokens) + len(tokens) - len(draws) + i
+		}
+		picks, err = s.m.run(b, draws, s.state)
+		return err
+	})
+	return picks, err
+}
+
+// step prepares one step whose last rows, so many, ask for logits, and has it run.
+func (s *sequence) step(tokens []int32, asking int, run func(b *compute.Batch) error) error {
 	m := s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, ErrClosed
+		return ErrClosed
 	}
 	if n := len(s.tokens) + len(tokens); n > m.context {
-		return nil, fmt.Errorf("memra: %d tokens exceed the context of %d; shorten the prompt, ask for fewer tokens, or open the model with a larger context", n, m.context)
+		return fmt.Errorf("memra: %d tokens exceed the context of %d; shorten the prompt, ask for fewer tokens, or open the model with a larger context", n, m.context)
 	}
 	var b compute.Batch
-	from := len(tokens) - len(draws)
 	for i, t := range tokens {
-		b.Add(t, len(s.tokens)+i, 0, i >= from)
-	}
-	for i := range draws {
-		draws[i].Position = len(s.tokens) + from + i
+		b.Add(t, len(s.tokens)+i, 0, i >= len(tokens)-asking)
 	}
 	if err := b.Check(m.model.Vocab, 1); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.state.Extend(len(tokens)); err != nil {
-		return nil, err
+		return err
 	}
-	picks, err := m.run(&b, draws, s.state)
-	if err != nil {
-		return nil, err
+	if err := run(&b); err != nil {
+		return err
 	}
 	s.tokens = append(s.tokens, tokens...)
-	return picks, nil
+	return nil
 }
 
 // together computes one token of each sequence, all in one step, and picks what follows each.

@@ -225,6 +225,52 @@ func TestPerplexityIsThatOfTheScoresOfItsWindows(t *testing.T) {
 	}
 }
 
+func TestPerplexityComparesModels(t *testing.T) {
+	model, small := baseModel(t), filepath.Join(t.TempDir(), "small.gguf")
+	succeed(t, "", "quantize", model, small, "Q4_0")
+	text := tinyGolden(t).Prompts[2].Text
+	var got struct {
+		memra.Perplexity
+		Compared []struct {
+			Model string
+			memra.Comparison
+		}
+	}
+	decode(t, succeed(t, text, "perplexity", "-m", model, "--compare", model, "--compare", small, "-c", "16", "-o", "json", "-f", "-"), &got)
+	var alone memra.Perplexity
+	decode(t, succeed(t, text, "perplexity", "-m", small, "-c", "16", "-o", "json", "-f", "-"), &alone)
+	if len(got.Compared) != 2 {
+		t.Fatalf("found %+v, want two comparisons", got)
+	}
+	if self := got.Compared[0]; self.PPL != got.PPL || self.KL != 0 || self.SameTop != 1 || self.Model != model {
+		t.Errorf("with itself: found %+v, want no difference", self)
+	}
+	if other := got.Compared[1]; other.PPL != alone.PPL || !(other.KL > 0) || other.SameTop > 1 {
+		t.Errorf("with Q4_0: found %+v, want the perplexity %v that it has alone, and a divergence", other, alone.PPL)
+	}
+	// The divergence by hand, from the scores of whole vocabularies.
+	var sum float64
+	tokens, places := tinyGolden(t).Prompts[2].Tokens, 0
+	for ; len(tokens) >= 16; tokens = tokens[16:] {
+		var p, q score
+		decode(t, succeed(t, "", "score", "-m", model, "--top", "1000", "--tokens", ids(tokens[:16])), &p)
+		decode(t, succeed(t, "", "score", "-m", small, "--top", "1000", "--tokens", ids(tokens[:16])), &q)
+		for i := 9; i < 16; i++ {
+			other := map[int32]float64{}
+			for _, c := range q.Tokens[i].Top {
+				other[c.ID] = c.LogProb
+			}
+			for _, c := range p.Tokens[i].Top {
+				sum += math.Exp(c.LogProb) * (c.LogProb - other[c.ID])
+			}
+			places++
+		}
+	}
+	if want := sum / float64(places); math.Abs(got.Compared[1].KL/want-1) > 1e-6 {
+		t.Errorf("found a divergence of %v, want %v", got.Compared[1].KL, want)
+	}
+}
+
 func TestInspectShowsFilesThatNoFamilyCanRun(t *testing.T) {
 	model := change(t, func(m *gguf.Metadata) {
 		m.Set("general.architecture", "martian")
