@@ -33,8 +33,8 @@ type machine struct {
 
 // open brings a model to the device that the options name. What it took by then, Close gives back, also after an error.
 func (m *machine) open(src source, o Options) (err error) {
-	if m.format, err = kvFormat(o.KVFormat); err != nil {
-		return err
+	if m.format, err = compute.KVFormatOf(o.KVFormat); err != nil {
+		return fmt.Errorf("memra: %w", err)
 	}
 	if o.Context < 0 || o.Sequences < 0 {
 		return fmt.Errorf("memra: context of %d tokens and %d sequences, want none negative", o.Context, o.Sequences)

@@ -1,5 +1,7 @@
 package compute
 
+import "fmt"
+
 // Page is how many positions a page of the KV cache holds. Everything that is cut is cut at its multiples (R3).
 const Page = 64
 
@@ -7,24 +9,42 @@ const Page = 64
 type KVFormat int
 
 const (
-	KVF16 KVFormat = iota // IEEE half: the default
-	KVF32                 // float32: for comparison with references
+	KVF16  KVFormat = iota // IEEE half: the default
+	KVF32                  // float32: for comparison with references
+	KVQ8                   // bytes with an f16 scale for each 32 of a head: half the memory, on GPUs
+	KVE4M3                 // 8-bit floats of 4 exponent bits, at most 448: half the memory, on GPUs
 )
 
+// kvNames are the formats' names as flags have them.
+var kvNames = [...]string{KVF16: "f16", KVF32: "f32", KVQ8: "q8_0", KVE4M3: "fp8"}
+
 // String names the format as flags do.
-func (f KVFormat) String() string {
-	if f == KVF32 {
-		return "f32"
+func (f KVFormat) String() string { return kvNames[f] }
+
+// KVFormatOf is the opposite of String. "" is f16.
+func KVFormatOf(name string) (KVFormat, error) {
+	if name == "" {
+		return KVF16, nil
 	}
-	return "f16"
+	for f, n := range kvNames {
+		if n == name {
+			return KVFormat(f), nil
+		}
+	}
+	return 0, fmt.Errorf("compute: KV cache in %q, want one of %q", name, kvNames)
 }
 
-// Bytes is the size of one stored value.
-func (f KVFormat) Bytes() int {
-	if f == KVF32 {
-		return 4
+// RowBytes is the size of n stored values of one head and position.
+func (f KVFormat) RowBytes(n int) int {
+	switch f {
+	case KVF32:
+		return 4 * n
+	case KVQ8:
+		return n + (n+31)/32*2
+	case KVE4M3:
+		return n
 	}
-	return 2
+	return 2 * n
 }
 
 // KVShape is the shape of layers that share a page table: same heads, same window.
@@ -35,7 +55,7 @@ type KVShape struct {
 
 // PageBytes is the exact size of one page, over all layers of the shape: keys and values of [Page] positions.
 func (s KVShape) PageBytes() int {
-	return s.Layers * s.Heads * s.HeadDim * Page * 2 * s.Format.Bytes()
+	return s.Layers * s.Heads * Page * 2 * s.Format.RowBytes(s.HeadDim)
 }
 
 // KVMemory is the pages of one shape on a device.

@@ -99,7 +99,7 @@ func (f *modelFlags) add(cmd *cobra.Command, context int, contextUsage string) {
 }
 
 func (f *modelFlags) addCache(cmd *cobra.Command) {
-	f.cache = choices("f16", "f32")
+	f.cache = choices("f16", "q8_0", "fp8", "f32")
 	cmd.Flags().Var(&f.cache, "cache-type", "format of the KV cache; also -ctk")
 	f.cache.complete(cmd, "cache-type")
 }

@@ -24,11 +24,15 @@ func (d *Device) NewKV(shape compute.KVShape, pages int) (compute.KVMemory, erro
 	if shape.HeadDim%16 != 0 {
 		return nil, fmt.Errorf("cpu: head width %d, want a multiple of 16", shape.HeadDim)
 	}
+	if shape.Format != compute.KVF16 && shape.Format != compute.KVF32 {
+		return nil, fmt.Errorf("cpu: KV cache in %v, want f16 or f32", shape.Format)
+	}
 	m := &kvMemory{shape: shape, pages: pages}
 	values := pages * m.pageLen() * shape.Layers
 	var err error
-	if m.mapped, err = mapAnonymous(values * shape.Format.Bytes()); err != nil {
-		return nil, fmt.Errorf("cpu: %d bytes for the KV cache: %w; ask for a smaller context", values*shape.Format.Bytes(), err)
+	bytes := pages * shape.PageBytes()
+	if m.mapped, err = mapAnonymous(bytes); err != nil {
+		return nil, fmt.Errorf("cpu: %d bytes for the KV cache: %w; ask for a smaller context", bytes, err)
 	}
 	if shape.Format == compute.KVF32 {
 		m.full = unsafe.Slice((*full)(unsafe.Pointer(&m.mapped[0])), values)

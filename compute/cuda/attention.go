@@ -7,6 +7,14 @@ import (
 	"memra/compute"
 )
 
+// AppendKV rounds to the cache's format.
+func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
+	m, in, t := kv.Memory.(*kvMemory), s.batch(b), s.tables(kv)
+	s.launch("append_kv_"+kvFormats[m.shape.Format], shape{grid: grid(k.Rows, m.shape.Heads), block: 32},
+		m.at.arg(), s.asRows(k).arg(), s.asRows(v).arg(), in.positions.arg(), in.slots.arg(), t.at.arg(),
+		i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(m.shape.HeadDim))
+}
+
 // Attention gives an operand. Where the fast kernels exist, the batch is cut into their work (attention_plan.go); otherwise each row
 // and KV head is a block of the plain one. They all keep kernels/attend.cu's order.
 func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a compute.Attn) compute.Tensor {
@@ -22,7 +30,7 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 	rest := []arg{i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(heads), i32(group), i32(o.tile), f32(float32(scale * math.Log2E)), i32(a.Window)}
 	if m.plain {
 		batch := s.batch(b)
-		s.launch(fmt.Sprintf("attend_%d", dim), shape{grid: grid(heads*ceilDiv(group, 16), q.Rows), block: 128},
+		s.launch(fmt.Sprintf("attend_%d_%s", dim, kvFormats[m.shape.Format]), shape{grid: grid(heads*ceilDiv(group, 16), q.Rows), block: 128},
 			append([]arg{o.operand.arg(), in.arg(), m.at.arg(), batch.positions.arg(), batch.slots.arg(), t.at.arg()}, rest...)...)
 		return out
 	}

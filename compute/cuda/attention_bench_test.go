@@ -18,13 +18,14 @@ const (
 type attentionBench struct {
 	dim, streams, depth, rows, layers int // rows of each stream, the last at position depth-1
 	window                            int
+	format                            compute.KVFormat
 }
 
 // graph captures a step that attends in every layer, and returns it.
 func (c attentionBench) graph(b *testing.B, d *Device) *graph {
 	const heads, kvHeads = 32, 8
 	perStream := ceilDiv(c.depth, compute.Page)
-	memory, err := d.NewKV(compute.KVShape{Layers: c.layers, Heads: kvHeads, HeadDim: c.dim}, perStream*c.streams)
+	memory, err := d.NewKV(compute.KVShape{Layers: c.layers, Heads: kvHeads, HeadDim: c.dim, Format: c.format}, perStream*c.streams)
 	if err != nil {
 		b.Skip(err)
 	}
@@ -119,8 +120,13 @@ func BenchmarkAttention(b *testing.B) {
 	} {
 		cases = append(cases, c)
 	}
+	for _, f := range []compute.KVFormat{compute.KVQ8, compute.KVE4M3} {
+		cases = append(cases, attentionBench{dim: 128, streams: 1, depth: 8192, rows: 8192, layers: 2, format: f},
+			attentionBench{dim: 128, streams: 1, depth: 32768, rows: 1, layers: 8, format: f},
+			attentionBench{dim: 128, streams: 16, depth: 32768, rows: 1, layers: 2, format: f})
+	}
 	for _, c := range cases {
-		b.Run(fmt.Sprintf("dim=%d/streams=%d/depth=%d/rows=%d/window=%d", c.dim, c.streams, c.depth, c.rows, c.window), func(b *testing.B) {
+		b.Run(fmt.Sprintf("dim=%d/streams=%d/depth=%d/rows=%d/window=%d/%v", c.dim, c.streams, c.depth, c.rows, c.window, c.format), func(b *testing.B) {
 			d := gpu(b)
 			g := c.graph(b, d)
 			for range 5 {
@@ -142,7 +148,7 @@ func BenchmarkAttention(b *testing.B) {
 				products += w
 				seen = max(seen, min(c.depth, w+c.rows-1))
 			}
-			bytes := float64(c.streams) * float64(seen) * 8 * float64(c.dim) * 4
+			bytes := float64(c.streams) * float64(seen) * 8 * 2 * float64(c.format.RowBytes(c.dim))
 			operations := float64(c.streams) * float64(products) * 32 * float64(c.dim) * 4
 			b.ReportMetric(seconds*1e6, "us/layer")
 			b.ReportMetric(bytes/seconds/1e9, "GB/s")

@@ -2,11 +2,13 @@ package cuda
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"memra/compute"
+	"memra/quant"
 )
 
 // rows is the attention of positions in any order; slots name the sequence of each (1 or 2, the same pages), -1 none.
@@ -25,9 +27,9 @@ func (a *attention) rows(t testing.TB, d *Device, m *kvMemory, positions, slots 
 }
 
 // filled is a sequence's pages, stored in steps of 512 rows.
-func (a *attention) filled(t testing.TB, d *Device) *kvMemory {
+func (a *attention) filled(t testing.TB, d *Device, f compute.KVFormat) *kvMemory {
 	t.Helper()
-	m, err := d.NewKV(compute.KVShape{Layers: 2, Heads: a.kvHeads, HeadDim: a.dim}, len(a.pages)+1)
+	m, err := d.NewKV(compute.KVShape{Layers: 2, Heads: a.kvHeads, HeadDim: a.dim, Format: f}, len(a.pages)+1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,15 +55,41 @@ func TestAttentionKernelsGiveThePlainOnesBits(t *testing.T) {
 	if d.target != "sm_90a" {
 		t.Skipf("%s has the plain kernel alone", d.name)
 	}
-	for _, c := range []struct{ group, kvHeads, dim, length, window int }{
-		{4, 2, 128, 10000, 0}, {1, 2, 128, 1300, 0}, {2, 1, 64, 9300, 0}, {3, 3, 64, 1500, 0}, {5, 1, 80, 1200, 0}, {7, 2, 96, 1200, 0},
-		{8, 2, 128, 2300, 0}, {16, 1, 128, 1300, 0}, {20, 1, 64, 700, 0}, {1, 1, 16, 300, 0}, {2, 2, 32, 700, 0}, {2, 2, 192, 2100, 0},
-		{2, 2, 256, 9000, 0}, {4, 1, 256, 2100, 1024}, {4, 2, 128, 3000, 100}, {3, 1, 64, 9000, 1000}, {12, 1, 80, 1000, 64}, {2, 1, 256, 400, 1},
-		{130, 1, 16, 300, 0},
-	} {
-		t.Run(fmt.Sprintf("%d heads of %d over each of %d, %d positions, window %d", c.group, c.dim, c.kvHeads, c.length, c.window), func(t *testing.T) {
+	type shape struct {
+		group, kvHeads, dim, length, window int
+		format                              compute.KVFormat
+	}
+	shapes := []shape{
+		{4, 2, 128, 10000, 0, compute.KVF16},
+		{1, 2, 128, 1300, 0, compute.KVF16},
+		{2, 1, 64, 9300, 0, compute.KVF16},
+		{3, 3, 64, 1500, 0, compute.KVF16},
+		{5, 1, 80, 1200, 0, compute.KVF16},
+		{7, 2, 96, 1200, 0, compute.KVF16},
+		{8, 2, 128, 2300, 0, compute.KVF16},
+		{16, 1, 128, 1300, 0, compute.KVF16},
+		{20, 1, 64, 700, 0, compute.KVF16},
+		{1, 1, 16, 300, 0, compute.KVF16},
+		{2, 2, 32, 700, 0, compute.KVF16},
+		{2, 2, 192, 2100, 0, compute.KVF16},
+		{2, 2, 256, 9000, 0, compute.KVF16},
+		{4, 1, 256, 2100, 1024, compute.KVF16},
+		{4, 2, 128, 3000, 100, compute.KVF16},
+		{3, 1, 64, 9000, 1000, compute.KVF16},
+		{12, 1, 80, 1000, 64, compute.KVF16},
+		{2, 1, 256, 400, 1, compute.KVF16},
+		{130, 1, 16, 300, 0, compute.KVF16},
+	}
+	for _, f := range []compute.KVFormat{compute.KVQ8, compute.KVE4M3} {
+		for _, dim := range headDims {
+			shapes = append(shapes, shape{3, 2, dim, 1500, 0, f})
+		}
+		shapes = append(shapes, shape{4, 2, 128, 9300, 0, f}, shape{4, 1, 256, 2100, 1024, f})
+	}
+	for _, c := range shapes {
+		t.Run(fmt.Sprintf("%d heads of %d over each of %d, %d positions, window %d, %v", c.group, c.dim, c.kvHeads, c.length, c.window, c.format), func(t *testing.T) {
 			a := newAttention(c.group*c.kvHeads, c.kvHeads, c.dim, c.length, c.window)
-			m, width := a.filled(t, d), a.heads*a.dim
+			m, width := a.filled(t, d, c.format), a.heads*a.dim
 			defer m.Close()
 			all, ones := make([]int, a.length), slices.Repeat([]int{1}, a.length)
 			for p := range all {
@@ -116,7 +144,7 @@ func TestAttentionKernelsGiveThePlainOnesBits(t *testing.T) {
 func TestARowSeesWhatItsOwnStepStores(t *testing.T) {
 	d := gpu(t)
 	a := newAttention(8, 2, 128, 700, 0)
-	m, width, kvWidth := a.filled(t, d), a.heads*a.dim, a.kvHeads*a.dim
+	m, width, kvWidth := a.filled(t, d, compute.KVF16), a.heads*a.dim, a.kvHeads*a.dim
 	defer m.Close()
 	all, ones := make([]int, a.length), slices.Repeat([]int{1}, a.length)
 	for p := range all {
@@ -143,5 +171,105 @@ func TestARowSeesWhatItsOwnStepStores(t *testing.T) {
 			return s.Attention(b, q, kv, compute.Attn{})
 		}), want[p*width:][:rows*width])
 		p += rows
+	}
+}
+
+// stored is what a head's value becomes in a cache of 8 bits a value, by a slow twin of kernels/append.cu.
+func stored(f compute.KVFormat, head []float32) []float32 {
+	out := make([]float32, len(head))
+	for i := 0; i < len(head); i += 32 {
+		block := head[i:min(i+32, len(head))]
+		most := float32(0)
+		for _, x := range block {
+			most = max(most, float32(math.Abs(float64(x))))
+		}
+		scale := half(most / 127) // rounded up: the next one where that is less
+		if scale < most/127 {
+			scale = quant.F16ToF32(quant.F32ToF16(scale) + 1)
+		}
+		if math.IsInf(float64(half(127*scale)), 0) {
+			scale = quant.F16ToF32(quant.F32ToF16(scale) - 1)
+		}
+		for j, x := range block {
+			switch f {
+			case compute.KVQ8:
+				if scale > 0 {
+					out[i+j] = half(scale * float32(max(-127, min(127, math.RoundToEven(float64(x/scale))))))
+				}
+			case compute.KVE4M3:
+				out[i+j] = nearestE4M3(x)
+			}
+		}
+	}
+	return out
+}
+
+// nearestE4M3 tries every code; of two as near, the even one.
+func nearestE4M3(x float32) float32 {
+	best, nearest := 0.0, math.Inf(1)
+	for code := range 0x7f {
+		v := float64(8|code&7) * math.Pow(2, float64(code>>3)-10)
+		if code < 8 {
+			v = float64(code) / 512
+		}
+		if d := math.Abs(math.Abs(float64(x)) - v); d < nearest || d == nearest && code%2 == 0 {
+			best, nearest = v, d
+		}
+	}
+	return float32(math.Copysign(best, float64(x)))
+}
+
+// A sequence of one position attends to its own value alone: what comes back is what was stored.
+func TestACacheOf8BitsStoresTheNearestValues(t *testing.T) {
+	d := gpu(t)
+	for _, f := range []compute.KVFormat{compute.KVQ8, compute.KVE4M3} {
+		for _, dim := range headDims {
+			for _, scale := range []float32{1, 0.01, 300, 20000, 1e-6, 0} {
+				a := newAttention(1, 1, dim, 1, 0)
+				for i := range a.v {
+					a.v[i] = max(-65504, min(65504, a.v[i]*scale))
+				}
+				m := a.filled(t, d, f)
+				got := a.rows(t, d, m, []int{0}, []int{1})
+				for i, want := range stored(f, a.v) {
+					if got[i] != want {
+						t.Fatalf("%v, width %d: %v is stored as %v, want %v", f, dim, a.v[i], got[i], want)
+					}
+				}
+				m.Close()
+			}
+		}
+	}
+}
+
+// A value of q8_0 is off by at most half a step, max/254, which of 32 normal values is 0.5 % of their norm; one of e4m3 by 2^-4 of
+// itself, 2.6 % on average; and scores are off as much again.
+func TestACacheOf8BitsIsCloseToFloat64(t *testing.T) {
+	d := gpu(t)
+	for f, tolerance := range map[compute.KVFormat]float64{compute.KVQ8: 0.012, compute.KVE4M3: 0.06} {
+		for _, dim := range []int{64, 80, 128, 256} {
+			a := newAttention(4, 2, dim, 1500, 0)
+			m := a.filled(t, d, f)
+			for _, p := range []int{1, 100, 1499} {
+				closeTo(t, fmt.Sprintf("%v, width %d, position %d", f, dim, p), a.rows(t, d, m, []int{p}, []int{1}), a.want(p), tolerance)
+			}
+			m.Close()
+		}
+	}
+}
+
+// What is not finite is seen by those who attend to it, and by nobody else.
+func TestACacheOf8BitsKeepsWhatIsNotFiniteToItself(t *testing.T) {
+	d := gpu(t)
+	for _, f := range []compute.KVFormat{compute.KVQ8, compute.KVE4M3} {
+		a := newAttention(2, 1, 64, 100, 0)
+		a.v[50*64+3], a.k[70*64] = float32(math.Inf(1)), float32(math.NaN())
+		m := a.filled(t, d, f)
+		got := a.rows(t, d, m, []int{49, 50}, []int{1, 1})
+		closeTo(t, "the row before", got[:128], a.want(49), 0.06)
+		if x := got[128]; x == x {
+			t.Errorf("%v: a row that attends to an infinite value gives %v, want NaN", f, x)
+		}
+		m.Close()
 	}
 }

@@ -71,15 +71,25 @@ const arrivals = 1 << 16
 // fewPairs is up to how many pairs a sequence's rows go to the kernel for few.
 const fewPairs = 64
 
-// attendForms are the kernels for a KV memory's heads: for few rows, for many.
-func (d *Device) attendForms(dim int) [2]attendForm {
-	tile := compute.Page * dim * 2 // bytes of a page's keys
-	few := attendForm{kernel: fmt.Sprintf("attend_few_%d", dim), pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, begin: 32, merge: 1, entries: 64, block: 160, shared: 96 << 10}
-	many := attendForm{kernel: fmt.Sprintf("attend_many_%d", dim), pairs: 128, heads: 128, least: 32, slots: d.multiprocessors, begin: 16, merge: 8, block: 384,
-		shared: min(192<<10/tile, 8) * tile}
+// attendForms are the kernels for a KV memory: for few rows, for many.
+func (d *Device) attendForms(kv compute.KVShape) [2]attendForm {
+	dim := kv.HeadDim
+	name := fmt.Sprintf("%d_%s", dim, kvFormats[kv.Format])
+	few := attendForm{kernel: "attend_few_" + name, pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, begin: 32, merge: 1, entries: 64,
+		block: 160, shared: 96 << 10}
+	many := attendForm{kernel: "attend_many_" + name, pairs: 128, heads: 128, least: 32, slots: d.multiprocessors, begin: 16, merge: 8, block: 384}
 	if dim > 128 {
 		many.pairs, many.heads = 64, 64
-		many.shared += tile
+		many.shared = many.pairs * dim * 2 // the queries
+	}
+	tile := compute.Page * dim * 2 // bytes of a page's keys in f16; Rings of attend_many.cu
+	switch {
+	case kv.Format == compute.KVF16:
+		many.shared += min(192<<10/tile, 8) * tile
+	case dim > 128:
+		many.shared += 4*tile + 3*compute.Page*kv.Format.RowBytes(dim)
+	default:
+		many.shared += 6*tile + 3*compute.Page*kv.Format.RowBytes(dim)
 	}
 	return [2]attendForm{few, many}
 }
@@ -93,7 +103,7 @@ func (s *step) attentionPlan(b *compute.Batch, kv compute.KV, group, window int)
 	}
 	p := new(attendPlan)
 	s.plans[key] = p
-	order, works := planAttention(b, kv.Tables, m.shape.Heads, group, window, s.attendForms(m.shape.HeadDim), &p.parts)
+	order, works := planAttention(b, kv.Tables, m.shape.Heads, group, window, s.attendForms(m.shape), &p.parts)
 	p.order = sendSlice(s, order, len(order))
 	for i := range p.parts {
 		if len(works[i]) > 0 {

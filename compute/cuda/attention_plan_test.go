@@ -14,7 +14,7 @@ func TestAPlanOfAttentionCoversEveryRowAndPageOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 300 {
 		kvHeads, group, window := 1+rng.IntN(8), []int{1, 2, 3, 4, 8, 16, 20, 130}[rng.IntN(8)], []int{0, 0, 100, 1024}[rng.IntN(4)]
-		forms := d.attendForms([]int{64, 128, 256}[rng.IntN(3)])
+		forms := d.attendForms(compute.KVShape{HeadDim: []int{64, 128, 256}[rng.IntN(3)]})
 		b := new(compute.Batch)
 		var tables [][]int32
 		for slot := range 1 + rng.IntN(20) {

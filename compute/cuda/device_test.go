@@ -9,6 +9,7 @@ import (
 	"memra/compute/cuda/internal/artefact"
 	"memra/gguf"
 	"memra/quant"
+	"memra/sample"
 )
 
 func TestOpenNamesWhatIsMissing(t *testing.T) {
@@ -240,17 +241,29 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 	}
 	for _, dim := range headDims {
 		m := newToy(t, d, gguf.Q8_0, dim)
-		for _, rows := range []int{2, 100} {
-			for _, plain := range []bool{true, false} {
-				m.kv.Memory.(*kvMemory).plain = plain
-				if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(rows, 3)) }); err != nil {
-					t.Fatal(err)
+		for format := range kvFormats {
+			kv, err := d.NewKV(compute.KVShape{Layers: 1, Heads: 2, HeadDim: dim, Format: format}, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.kv.Memory = kv
+			for _, rows := range []int{2, 100} {
+				for _, plain := range []bool{true, false} {
+					kv.(*kvMemory).plain = plain
+					if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(rows, 3)) }); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 		}
 	}
 	if rate, err := d.ReadBandwidth(); err != nil || rate != (2<<30)/1e-3 { // the fake's events lie a millisecond apart
 		t.Errorf("read bandwidth %v, %v", rate, err)
+	}
+	m := newToy(t, d, gguf.Q8_0, 64)
+	everything := sample.Draw{Params: sample.Params{Temperature: 1, TopK: 5}, LogProb: true, Top: 3}
+	if _, err := d.Sample(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(1, 3)) }, []sample.Draw{everything}); err != nil {
+		t.Fatal(err)
 	}
 	units, err := artefact.Read(built())
 	if err != nil {

@@ -21,10 +21,13 @@ type kvMemory struct {
 // headDims are the widths of heads that attention is compiled for.
 var headDims = []int{16, 32, 64, 80, 96, 128, 192, 256}
 
+// kvFormats are the formats that kernels read and write, by the ends of their names.
+var kvFormats = map[compute.KVFormat]string{compute.KVF16: "f16", compute.KVQ8: "q8_0", compute.KVE4M3: "e4m3"}
+
 // NewKV reserves pages, as zeros: a kernel multiplies what lies beyond a sequence's end by zero, so it must be finite.
 func (d *Device) NewKV(shape compute.KVShape, pages int) (compute.KVMemory, error) {
-	if shape.Format != compute.KVF16 {
-		return nil, fmt.Errorf("cuda: KV cache in %v, want f16", shape.Format)
+	if kvFormats[shape.Format] == "" {
+		return nil, fmt.Errorf("cuda: KV cache in %v, want f16, q8_0 or fp8; f32 is kept on the CPU", shape.Format)
 	}
 	if !slices.Contains(headDims, shape.HeadDim) {
 		return nil, fmt.Errorf("cuda: heads of width %d, want one of %v; compute on the CPU", shape.HeadDim, headDims)

@@ -75,14 +75,6 @@ func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (
 	return q, k
 }
 
-// AppendKV rounds to f16.
-func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
-	m, in, t := kv.Memory.(*kvMemory), s.batch(b), s.tables(kv)
-	s.launch("append_kv", shape{grid: grid(k.Rows, m.shape.Heads), block: 32},
-		m.at.arg(), s.asRows(k).arg(), s.asRows(v).arg(), in.positions.arg(), in.slots.arg(), t.at.arg(),
-		i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(m.shape.HeadDim))
-}
-
 // SwiGLU gives an operand.
 func (s *step) SwiGLU(g, u compute.Tensor) compute.Tensor { return s.gate("swiglu", g, u) }
 

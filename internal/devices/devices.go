@@ -57,8 +57,8 @@ func (b backends) open(name string, o Options) (compute.Device, error) {
 	case kind == "cuda":
 		return b.cuda(index)
 	}
-	if o.KV != compute.KVF16 {
-		o.Log.Info("computing on the CPU: GPUs keep the KV cache in f16", "asked", o.KV)
+	if o.KV == compute.KVF32 {
+		o.Log.Info("computing on the CPU: GPUs keep the KV cache in f16 or 8 bits", "asked", o.KV)
 		return b.cpu(o.Threads)
 	}
 	d, err := b.cuda(0)

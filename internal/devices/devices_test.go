@@ -35,6 +35,7 @@ func TestAutoIsTheGPUWhereOneWorksAndElseTheCPUWithTheReason(t *testing.T) {
 		{device: "auto", gpu: none, want: "cpu 3", log: "INFO computing on the CPU no driver; install one"},
 		{device: "auto", gpu: old, want: "cpu 3", log: "WARN computing on the CPU CUDA 12.4; install 580"},
 		{device: "auto", kv: compute.KVF32, want: "cpu 3", log: "INFO computing on the CPU f16 f32"},
+		{device: "auto", kv: compute.KVQ8, want: "cuda 0"},
 		{device: "cpu", want: "cpu 3"},
 		{device: "cuda", want: "cuda 0"},
 		{device: "cuda:2", want: "cuda 2"},

@@ -1,4 +1,4 @@
-// attend_DIM: softmax attention of one row and the query heads of one KV head over the pages of its sequence.
+// attend_DIM_FORMAT: softmax attention of one row and the query heads of one KV head over the pages of its sequence.
 //
 // Order    pages ascending. A page: scores by mma over d ascending, scaled by c = scale*log2(e); the maximum so far; p =
 //          ex2(score*c - max) to f16; sums and outputs times ex2(old max - new), then p·1 and p·v added by mma, 16 positions a
@@ -11,8 +11,8 @@
 #include "operand.cuh"
 #include "pages.cuh"
 
-template <int D>
-__device__ void attend(half* out, const float* q, const half* kv, const int* positions, const int* slots, const int* tables,
+template <int D, class F>
+__device__ void attend(half* out, const float* q, const uint8_t* kv, const int* positions, const int* slots, const int* tables,
                        int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {
     start();
     constexpr int NT = (D / 8 + 3) / 4; // n8 tiles of the output a warp
@@ -46,15 +46,15 @@ __device__ void attend(half* out, const float* q, const half* kv, const int* pos
     float o[NT][4] = {}, ot[NT][4] = {}, sum[4] = {}, total[2] = {}, m[2] = {NONE, NONE}, mt[2] = {NONE, NONE};
     int from = window > 0 ? max(0, pos + 1 - window) : 0, last = pos / PAGE;
     for (int p = from / PAGE; p <= last; p++) {
-        const half* keys = kv + page_at(tables[(size_t)slot * stride + p], layers, layer, kvHeads, kh, D);
-        const half* values = keys + PAGE * D;
+        const uint8_t* keys = kv + page_at<F>(tables[(size_t)slot * stride + p], layers, layer, kvHeads, kh, D);
+        const uint8_t* values = keys + F::tile(D);
         float s[2][4] = {}, top[2] = {NONE, NONE};
 #pragma unroll
         for (int j = 0; j < D / 16; j++)
 #pragma unroll
             for (int n = 0; n < 2; n++) {
-                const half* b = keys + (2 * j * PAGE + w * 16 + n * 8 + g) * 8 + 2 * l;
-                mma(s[n], a[j], *(const uint32_t*)b, *(const uint32_t*)(b + PAGE * 8));
+                int at = w * 16 + n * 8 + g, d = 16 * j + 2 * l;
+                mma(s[n], a[j], F::key_pair(keys, D, d, at), F::key_pair(keys, D, d + 8, at));
             }
 #pragma unroll
         for (int n = 0; n < 2; n++)
@@ -96,8 +96,8 @@ __device__ void attend(half* out, const float* q, const half* kv, const int* pos
 #pragma unroll
             for (int n = 0; n < NT; n++)
                 if (w + 4 * n < D / 8) {
-                    const half* b = values + (2 * j * D + (w + 4 * n) * 8 + g) * 8 + 2 * l;
-                    mma(o[n], f, *(const uint32_t*)b, *(const uint32_t*)(b + D * 8));
+                    int at = 16 * j + 2 * l, d = (w + 4 * n) * 8 + g;
+                    mma(o[n], f, F::value_pair(values, D, at, d), F::value_pair(values, D, at + 8, d));
                 }
             mma(sum, f, 0x3c003c00u, 0x3c003c00u);
         }
@@ -124,16 +124,9 @@ __device__ void attend(half* out, const float* q, const half* kv, const int* pos
         }
 }
 
-#define ATTEND(D)                                                                                                            \
-    KERNEL(128) attend_##D(half* out, const float* q, const half* kv, const int* positions, const int* slots, const int* tables, \
-                           int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {      \
-        attend<D>(out, q, kv, positions, slots, tables, stride, layers, layer, kvHeads, group, tile, c, window);             \
+#define ATTEND(D, name, F)                                                                                                       \
+    KERNEL(128) attend_##D##_##name(half* out, const float* q, const uint8_t* kv, const int* positions, const int* slots,        \
+                                    const int* tables, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) { \
+        attend<D, F>(out, q, kv, positions, slots, tables, stride, layers, layer, kvHeads, group, tile, c, window);              \
     }
-ATTEND(16)
-ATTEND(32)
-ATTEND(64)
-ATTEND(80)
-ATTEND(96)
-ATTEND(128)
-ATTEND(192)
-ATTEND(256)
+EACH_WIDTH(ATTEND)

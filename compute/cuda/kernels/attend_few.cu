@@ -1,4 +1,4 @@
-// attend_few_DIM: attention of tiles of 16 (row, head) pairs: decoding, at the speed of memory.
+// attend_few_DIM_FORMAT: attention of tiles of 16 (row, head) pairs: decoding, at the speed of memory.
 //
 //   warp 4     brings pages, keys and values apart, several ahead
 //   warps 0-3  a page: scores of 16 keys each, the tile's maxima through shared memory, p likewise, outputs of a quarter of DIM
@@ -16,6 +16,53 @@ __device__ __forceinline__ void warps_meet() { asm volatile("bar.sync 1,128;" ::
 
 __device__ __forceinline__ void load_tiles(uint32_t (&r)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+__device__ __forceinline__ void load_tiles(uint32_t (&r)[2], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1},[%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(address) : "memory");
+}
+
+// load_keys gives B of link j of the scores for the warp's two n8 tiles of keys; load_values B of links j and j+1 of the outputs for one n8
+// tile of DIM. `at` is a tile's address in shared memory, `tile` the same as a pointer.
+template <int D>
+__device__ __forceinline__ void load_keys(F16, uint32_t (&b)[4], uint32_t at, const uint8_t*, int j, int w, int lane) {
+    load_tiles(b, at + ((2 * j + lane / 8 % 2) * PAGE + w * 16 + lane / 16 * 8 + lane % 8) * 16);
+}
+
+template <int D>
+__device__ __forceinline__ void load_values(F16, uint32_t (&b)[4], uint32_t at, const uint8_t*, int j, int n, int lane) {
+    load_tiles(b, at + ((2 * j + lane / 8) * D + n * 8 + lane % 8) * 16);
+}
+
+template <int D>
+__device__ __forceinline__ void load_keys(E4M3, uint32_t (&b)[4], uint32_t at, const uint8_t*, int j, int w, int lane) {
+    uint32_t r[2];
+    load_tiles(r, at + (j * PAGE + w * 16 + lane % 16) * 16);
+    b[0] = E4M3::pair(r[0]), b[1] = E4M3::pair(r[0] >> 16), b[2] = E4M3::pair(r[1]), b[3] = E4M3::pair(r[1] >> 16);
+}
+
+template <int D>
+__device__ __forceinline__ void load_values(E4M3, uint32_t (&b)[4], uint32_t at, const uint8_t*, int j, int n, int lane) {
+    uint32_t r[2];
+    load_tiles(r, at + ((j + lane / 8 % 2) * D + n * 8 + lane % 8) * 16);
+    b[0] = E4M3::pair(r[0]), b[1] = E4M3::pair(r[0] >> 16), b[2] = E4M3::pair(r[1]), b[3] = E4M3::pair(r[1] >> 16);
+}
+
+template <int D>
+__device__ __forceinline__ void load_keys(Q8_0, uint32_t (&b)[4], uint32_t at, const uint8_t* tile, int j, int w, int lane) {
+    uint32_t r[2];
+    load_tiles(r, at + (j * PAGE + w * 16 + lane % 16) * 16);
+    const half* s = (const half*)(tile + PAGE * D) + j / 2 * PAGE + w * 16 + lane / 4;
+    half2 s0 = __half2half2(s[0]), s1 = __half2half2(s[8]);
+    b[0] = Q8_0::pair(r[0], s0), b[1] = Q8_0::pair(r[0] >> 16, s0), b[2] = Q8_0::pair(r[1], s1), b[3] = Q8_0::pair(r[1] >> 16, s1);
+}
+
+template <int D>
+__device__ __forceinline__ void load_values(Q8_0, uint32_t (&b)[4], uint32_t at, const uint8_t* tile, int j, int n, int lane) {
+    uint32_t r[2];
+    load_tiles(r, at + ((j + lane / 8 % 2) * D + n * 8 + lane % 8) * 16);
+    const half2* s = (const half2*)(tile + PAGE * D) + (n / 4 * PAGE + 16 * j) / 2 + lane % 4;
+    b[0] = Q8_0::pair(r[0], s[0]), b[1] = Q8_0::pair(r[0] >> 16, s[4]), b[2] = Q8_0::pair(r[1], s[8]), b[3] = Q8_0::pair(r[1] >> 16, s[12]);
 }
 
 // merge folds a tile's entries in ascending order, by 128 threads: brings as many as the ring holds; gets the factors of each from a
@@ -73,11 +120,11 @@ __device__ void merge(const Work& k, float* partials, uint8_t* ring, int bytes, 
         }
 }
 
-template <int D>
-__device__ void attend_few(half* out, const float* q, const half* kv, const int2* order, const int* tables, const Work* work, float* partials,
+template <int D, class F>
+__device__ void attend_few(half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work, float* partials,
                            int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {
-    constexpr int TILE = PAGE * D * 2, STAGES = RING / TILE < 16 ? RING / TILE : 16; // bytes of a page's keys
-    constexpr int NT = (D / 8 + 3) / 4;                                             // n8 tiles of the output a warp
+    constexpr int TILE = F::tile(D), STAGES = RING / TILE < 16 ? RING / TILE : 16; // bytes of a page's keys
+    constexpr int NT = (D / 8 + 3) / 4;                                           // n8 tiles of the output a warp
     extern __shared__ __align__(128) uint8_t ring[];
     __shared__ uint64_t full[STAGES], empty[STAGES], come;
     __shared__ float peak[4][M];
@@ -101,7 +148,7 @@ __device__ void attend_few(half* out, const float* q, const half* kv, const int2
         for (int p = k.first; p < k.end; p++) {
             int i = p - k.first;
             if (i % 32 == 0 && p + lane < k.end) page = tables[(size_t)k.slot * stride + p + lane];
-            const uint8_t* from = (const uint8_t*)(kv + page_at(__shfl_sync(~0u, page, i % 32), layers, layer, kvHeads, kh, D));
+            const uint8_t* from = kv + page_at<F>(__shfl_sync(~0u, page, i % 32), layers, layer, kvHeads, kh, D);
             if (p >= k.fresh && !waited) wait_for_earlier(), copies_see_writes(), waited = true;
             if (lane == 0)
                 for (int j = 2 * i; j < 2 * i + 2; j++) { // keys, values
@@ -135,8 +182,6 @@ __device__ void attend_few(half* out, const float* q, const half* kv, const int2
         a[j][2] = query(mine[0], 16 * j + 8 + 2 * l), a[j][3] = query(mine[1], 16 * j + 8 + 2 * l);
     }
     uint32_t sm = shared_address(ring);
-    uint32_t keysOf = (lane / 8 % 2 * PAGE + w * 16 + lane / 16 * 8 + lane % 8) * 16; // this lane's row of four 8x8 tiles
-    uint32_t valuesOf = (lane / 8 * D + lane % 8) * 16;
     uint32_t probsOf = shared_address(&probs[lane % 16][lane / 16 * 8]);
     float o[NT][4] = {}, ot[NT][4] = {}, sum[4] = {}, total[2] = {}, m[2] = {NONE, NONE}, mt[2] = {NONE, NONE};
     int entry = k.entry, written = 0;
@@ -157,7 +202,7 @@ __device__ void attend_few(half* out, const float* q, const half* kv, const int2
 #pragma unroll
         for (int j = 0; j < D / 16; j++) {
             uint32_t b[4];
-            load_tiles(b, sm + stage * TILE + keysOf + j * (2 * PAGE * 16));
+            load_keys<D>(F(), b, sm + stage * TILE, ring + stage * TILE, j, w, lane);
             mma(s[0], a[j], b[0], b[1]), mma(s[1], a[j], b[2], b[3]);
         }
         __syncwarp();
@@ -203,7 +248,7 @@ __device__ void attend_few(half* out, const float* q, const half* kv, const int2
             for (int n = 0; n < NT; n++)
                 if (w + 4 * n < D / 8) {
                     uint32_t b[4];
-                    load_tiles(b, sm + stage * TILE + valuesOf + (2 * j * D + (w + 4 * n) * 8) * 16);
+                    load_values<D>(F(), b, sm + stage * TILE, ring + stage * TILE, j, w + 4 * n, lane);
                     mma(o[n], f[0], b[0], b[1]), mma(o[n], f[1], b[2], b[3]);
                 }
             mma(sum, f[0], 0x3c003c00u, 0x3c003c00u), mma(sum, f[1], 0x3c003c00u, 0x3c003c00u);
@@ -248,16 +293,10 @@ __device__ void attend_few(half* out, const float* q, const half* kv, const int2
     }
 }
 
-#define ATTEND_FEW(D)                                                                                                                      \
-    KERNEL(160) attend_few_##D(half* out, const float* q, const half* kv, const int2* order, const int* tables, const Work* work, float* partials, \
-                               int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {   \
-        attend_few<D>(out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window);         \
+#define ATTEND_FEW(D, name, F)                                                                                                              \
+    KERNEL(160) attend_few_##D##_##name(half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work, \
+                                        float* partials, int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile, \
+                                        float c, int window) {                                                                              \
+        attend_few<D, F>(out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window);       \
     }
-ATTEND_FEW(16)
-ATTEND_FEW(32)
-ATTEND_FEW(64)
-ATTEND_FEW(80)
-ATTEND_FEW(96)
-ATTEND_FEW(128)
-ATTEND_FEW(192)
-ATTEND_FEW(256)
+EACH_WIDTH(ATTEND_FEW)

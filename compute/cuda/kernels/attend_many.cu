@@ -1,6 +1,7 @@
-// attend_many_DIM: attention of tiles of 128 (row, head) pairs, 64 where DIM > 128: prompts, at the speed of wgmma.
+// attend_many_DIM_FORMAT: attention of tiles of 128 (row, head) pairs, 64 where DIM > 128: prompts, at the speed of wgmma.
 //
-//   warpgroup 2     brings pages, keys and values apart, several ahead
+//   warpgroup 2     brings pages, keys and values apart, several ahead: warp 0 by bulk copies; where the format has 8 bits into a ring of
+//                   their own, from which warps 1-3 make tiles of f16
 //   warpgroups 0-1  64 pairs each; where DIM > 128 the same 64 pairs, and half of DIM of their outputs: its scores are computed
 //                   twice, so that outputs and totals stay in registers
 //
@@ -9,7 +10,8 @@
 //
 // Order    attend.cu's, bit for bit.
 // Needs    work of at most M pairs (attend.cuh), sorted so that long ones come first. arrivals is zero before and after.
-// Launch   grid (kvHeads, works), block 384, shared: ATTEND_MANY_SHARED of attention.go. Formula: compute.Ops.Attention.
+// Launch   grid (kvHeads, works), block 384, shared: as Rings says (attendForms of
+//          attention_plan.go). Formula: compute.Ops.Attention.
 // Targets  sm_90a
 #include "attend.cuh"
 #include "wgmma.cuh"
@@ -18,14 +20,46 @@ __device__ __forceinline__ void groups_meet() { asm volatile("bar.sync 1,256;" :
 
 template <bool B> struct Constant { static constexpr bool value = B; };
 
-template <int D>
-__device__ void attend_many(half* out, const float* q, const half* kv, const int2* order, const int* tables, const Work* work, float* partials,
+// Rings are the tiles that a block holds: of f16, ready for wgmma, and as stored, where that is something else.
+template <int D, class F> struct Rings {
+    static constexpr bool WIDENS = true;
+    static constexpr int TILE = F16::tile(D), STAGES = D > 128 ? 4 : 6, RAW = F::tile(D), RAWS = 3;
+};
+template <int D> struct Rings<D, F16> {
+    static constexpr bool WIDENS = false;
+    static constexpr int TILE = F16::tile(D), STAGES = (192 << 10) / TILE < 8 ? (192 << 10) / TILE : 8, RAW = TILE, RAWS = 0;
+};
+
+// widen turns 16 codes along k, `a`-th of their row or column b, into f16. keys: b is a position, k is d; values: the other way round.
+__device__ __forceinline__ void widen(E4M3, uint32_t (&h)[8], const uint4& codes, const uint8_t*, int, int, bool) {
+    const uint32_t* c = (const uint32_t*)&codes;
+#pragma unroll
+    for (int i = 0; i < 4; i++) h[i] = E4M3::pair(c[i]), h[4 + i] = E4M3::pair(c[i] >> 16);
+}
+__device__ __forceinline__ void widen(Q8_0, uint32_t (&h)[8], const uint4& codes, const uint8_t* scales, int a, int b, bool keys) {
+    const uint32_t* c = (const uint32_t*)&codes;
+    if (keys) {
+        half2 s = __half2half2(((const half*)scales)[a / 2 * PAGE + b]);
+#pragma unroll
+        for (int i = 0; i < 4; i++) h[i] = Q8_0::pair(c[i], s), h[4 + i] = Q8_0::pair(c[i] >> 16, s);
+    } else {
+        const half2* s = (const half2*)scales + (b / 32 * PAGE + 16 * a) / 2;
+#pragma unroll
+        for (int i = 0; i < 4; i++) h[i] = Q8_0::pair(c[i], s[i]), h[4 + i] = Q8_0::pair(c[i] >> 16, s[4 + i]);
+    }
+}
+__device__ __forceinline__ void widen(F16, uint32_t (&)[8], const uint4&, const uint8_t*, int, int, bool) {}
+
+template <int D, class F>
+__device__ void attend_many(half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work, float* partials,
                             int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {
     constexpr bool HALVES = D > 128;
     constexpr int M = HALVES ? 64 : 128, N = HALVES ? D / 2 : D; // pairs of the tile; outputs of a warpgroup
-    constexpr int TILE = PAGE * D * 2, STAGES = (192 << 10) / TILE < 8 ? (192 << 10) / TILE : 8;
-    extern __shared__ __align__(128) uint8_t ring[]; // STAGES tiles; where HALVES, the queries as an operand
-    __shared__ uint64_t full[STAGES], empty[STAGES];
+    using R = Rings<D, F>;
+    constexpr int TILE = R::TILE, STAGES = R::STAGES, QUERIES = HALVES ? M * D * 2 : 0;
+    extern __shared__ __align__(128) uint8_t ring[]; // STAGES tiles of f16; where HALVES, the queries as an operand; RAWS tiles as stored
+    uint8_t* raws = ring + STAGES * TILE + QUERIES;
+    __shared__ uint64_t full[STAGES], empty[STAGES], come[R::RAWS + 1], gone[R::RAWS + 1]; // come and gone: of raws
     __shared__ __align__(128) half ones[64];
     __shared__ int last;
     launch_next();
@@ -35,33 +69,56 @@ __device__ void attend_many(half* out, const float* q, const half* kv, const int
     int width = kvHeads * group * D, kpad = padded(width);
     if (threadIdx.x < 64) ones[threadIdx.x] = __float2half_rn(1);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGES; i++) barrier_init(full + i, 1), barrier_init(empty + i, 2);
+        for (int i = 0; i < STAGES; i++) barrier_init(full + i, R::WIDENS ? 3 : 1), barrier_init(empty + i, 2);
+        for (int i = 0; i < R::RAWS; i++) barrier_init(come + i, 1), barrier_init(gone + i, 3);
         barriers_ready();
     }
     copies_see_writes();
     __syncthreads();
+    // A block has 384*168 registers, and who wants more than are left waits for ever: 2*240 + 24 = 2*232 + 40 = 3*168.
     if (wg == 2) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;\n");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(R::WIDENS ? 40 : 24));
         wait_for_earlier();
-        if (w > 0) return;
-        copies_see_writes();
-        int page = 0, lane = t;
-        for (int p = k.first; p < k.end; p++) {
-            int i = p - k.first;
-            if (i % 32 == 0 && p + lane < k.end) page = tables[(size_t)k.slot * stride + p + lane];
-            const uint8_t* from = (const uint8_t*)(kv + page_at(__shfl_sync(~0u, page, i % 32), layers, layer, kvHeads, kh, D));
-            if (lane == 0)
-                for (int j = 2 * i; j < 2 * i + 2; j++) { // keys, values
-                    int s = j % STAGES;
-                    if (j >= STAGES) barrier_wait(empty + s, (j / STAGES - 1) % 2);
-                    barrier_expect(full + s, TILE);
-                    bulk_copy(ring + s * TILE, from + j % 2 * TILE, TILE, full + s);
+        int lane = t % 32;
+        if (w == 0) {
+            copies_see_writes();
+            constexpr int SLOTS = R::WIDENS ? R::RAWS : STAGES;
+            uint64_t *came = R::WIDENS ? come : full, *left = R::WIDENS ? gone : empty;
+            uint8_t* to = R::WIDENS ? raws : ring;
+            int page = 0;
+            for (int p = k.first; p < k.end; p++) {
+                int i = p - k.first;
+                if (i % 32 == 0 && p + lane < k.end) page = tables[(size_t)k.slot * stride + p + lane];
+                const uint8_t* from = kv + page_at<F>(__shfl_sync(~0u, page, i % 32), layers, layer, kvHeads, kh, D);
+                if (lane == 0)
+                    for (int j = 2 * i; j < 2 * i + 2; j++) { // keys, values
+                        int s = j % SLOTS;
+                        if (j >= SLOTS) barrier_wait(left + s, (j / SLOTS - 1) % 2);
+                        barrier_expect(came + s, R::RAW);
+                        bulk_copy(to + s * R::RAW, from + j % 2 * R::RAW, R::RAW, came + s);
+                    }
+                __syncwarp();
+            }
+        } else if constexpr (R::WIDENS) {
+            for (int j = 0; j < 2 * (k.end - k.first); j++) {
+                int from = j % R::RAWS, to = j % STAGES, columns = j % 2 == 0 ? PAGE : D;
+                barrier_wait(come + from, j / R::RAWS % 2);
+                if (j >= STAGES) barrier_wait(empty + to, (j / STAGES - 1) % 2);
+                for (int x = t - 32; x < PAGE * D / 16; x += 96) {
+                    int a = x / columns, b = x % columns;
+                    uint32_t h[8];
+                    widen(F(), h, ((const uint4*)(raws + from * R::RAW))[x], raws + from * R::RAW + PAGE * D, a, b, j % 2 == 0);
+                    uint4* at = (uint4*)(ring + to * TILE) + 2 * a * columns + b;
+                    at[0] = make_uint4(h[0], h[1], h[2], h[3]), at[columns] = make_uint4(h[4], h[5], h[6], h[7]);
                 }
-            __syncwarp();
+                copies_see_writes(); // wgmma reads as copies do
+                __syncwarp();
+                if (lane == 0) barrier_arrive(full + to), barrier_arrive(gone + from);
+            }
         }
         return;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;\n");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(R::WIDENS ? 232 : 240));
     int m0 = (HALVES ? 0 : wg * 64) + w * 16 + g, d0 = HALVES ? wg * N : 0;
     Member mine[2] = {member(k, order, m0, group, window), member(k, order, m0 + 8, group, window)};
     int lowest = order[k.at].y, highest = order[k.at + k.rows - 1].y;
@@ -249,17 +306,10 @@ __device__ void attend_many(half* out, const float* q, const half* kv, const int
     }
 }
 
-#define ATTEND_MANY(D)                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(384, 1) attend_many_##D(                                                                    \
-        half* out, const float* q, const half* kv, const int2* order, const int* tables, const Work* work, float* partials, int* arrivals,  \
-        int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {                                         \
-        attend_many<D>(out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window);        \
+#define ATTEND_MANY(D, name, F)                                                                                                            \
+    extern "C" __global__ void __launch_bounds__(384, 1) attend_many_##D##_##name(                                                          \
+        half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work, float* partials, int* arrivals, \
+        int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {                                        \
+        attend_many<D, F>(out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window);     \
     }
-ATTEND_MANY(16)
-ATTEND_MANY(32)
-ATTEND_MANY(64)
-ATTEND_MANY(80)
-ATTEND_MANY(96)
-ATTEND_MANY(128)
-ATTEND_MANY(192)
-ATTEND_MANY(256)
+EACH_WIDTH(ATTEND_MANY)
