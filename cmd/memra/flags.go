@@ -85,7 +85,7 @@ type modelFlags struct {
 
 // addPath adds -m alone.
 func (f *modelFlags) addPath(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "model", "m", "", "model file: GGUF, or any member of a split set")
+	cmd.Flags().StringVarP(&f.path, "model", "m", "", "model file: GGUF, any member of a split set, or a Hugging Face folder")
 	must(cmd.MarkFlagFilename("model", "gguf"))
 }
 

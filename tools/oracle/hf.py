@@ -9,7 +9,7 @@
     hf.py real GGUF FOLDER   a real GGUF file (.models) as a folder, dequantised; --dtype bfloat16 or float32
 
 In all of them config.json, model.safetensors and the tokenizer's files are written by transformers, tokenizers and sentencepiece.
-Needs: pip install compressed-tensors==0.20.1 sentencepiece==0.2.3 beside requirements.txt; for `tiny`, model/testdata/tiny.
+`tiny` reads model/testdata/tiny.
 """
 
 import argparse
