@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"memra/compute"
 	"memra/compute/cpu"
 	"memra/compute/cuda"
+	"memra/sample"
 )
 
 func open(t *testing.T) *cpu.Device {
@@ -250,5 +252,23 @@ func TestRealModelsPass(t *testing.T) {
 	c.Goldens = t.TempDir()
 	if err := c.again(c.real(filepath.Join(folder, name))[0]); !errors.Is(err, errSkip) {
 		t.Errorf("without a golden: %v, want it skipped", err)
+	}
+}
+
+// later draws as if rows were one position further.
+type later struct{ compute.Device }
+
+func (l later) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) ([]sample.Pick, error) {
+	moved := slices.Clone(draws)
+	for i := range moved {
+		moved[i].Position++
+	}
+	return l.Device.Sample(forward, moved)
+}
+
+func TestDrawsOfAnotherPositionAreSeen(t *testing.T) {
+	c := checkerOf(t, later{open(t)})
+	if err := c.again(one{"draws", (*checker).draws}); err == nil {
+		t.Error("no error")
 	}
 }

@@ -20,7 +20,8 @@ func (c *checker) operations() []one {
 	return append(list, one{"logits", (*checker).logits}, one{"add and norm", (*checker).addNorm}, one{"norm", (*checker).norm},
 		one{"swiglu", func(c *checker) (string, error) { return c.gate(true) }},
 		one{"geglu", func(c *checker) (string, error) { return c.gate(false) }},
-		one{"norm and rotation of heads", (*checker).turn}, one{"attention", (*checker).attention}, one{"copies of pages", (*checker).copies})
+		one{"norm and rotation of heads", (*checker).turn}, one{"attention", (*checker).attention}, one{"copies of pages", (*checker).copies},
+		one{"draws", (*checker).draws})
 }
 
 // pick is all of a list, or its first few where checks are quick.
