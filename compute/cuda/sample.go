@@ -16,6 +16,7 @@ const (
 	drawBytes     = 48
 	answerBytes   = 16
 	likelyBytes   = 8
+	selectShared  = 74296
 )
 
 var (
@@ -143,7 +144,7 @@ func (s *step) sample(logits compute.Tensor, draws []sample.Draw) (at pointer, s
 		s.launch("sample_weigh", every, rows.arg(), x.arg(), from.arg(), i32(vocab))
 	}
 	if choose {
-		s.launch("sample_select", shape{grid: grid(len(draws), 1), block: 1024},
+		s.launch("sample_select", shape{grid: grid(len(draws), 1), block: 1024, shared: selectShared},
 			at.arg(), top.arg(), rows.arg(), x.arg(), from.arg(), i32(vocab), i32(segments), i32(stride))
 	}
 	if draw {

@@ -9,10 +9,11 @@
 //   top     as top-k; the candidates up to the cut, sorted
 //
 // Order    integers only: none matters.
-// Launch   grid rows, block 1024.
+// Launch   grid rows, block 1024, shared sizeof(Shared).
 #include "sample.cuh"
 
 constexpr int THREADS = 1024; // as many as the likeliest tokens may be
+constexpr int LIST = 8192;
 
 // Bin is some candidates: how many, and their mass.
 struct Bin {
@@ -30,11 +31,13 @@ struct Found {
 
 struct Shared {
     Histogram<4> bins;
+    uint32_t list[LIST]; // keys that wait to be weighed; then the likeliest candidates
     Bin warp[32];
     Found found;
     int listed, nth;
     double logSum;
 };
+static_assert(sizeof(Shared) == 74296, "as in sample.go");
 
 // find looks, from the largest bin on, for that with which the count (or the mass) reaches a target of at least one. A thread
 // brings two bins, high = 2047-2t and low, the next.
@@ -120,9 +123,19 @@ __device__ Cut select(Shared& s, const Row* r, const float* x, int vocab, const 
     Bin above = f.above;
     auto units = [&](uint32_t key) { return d.topP > 0 ? units_of(logit_of(key), largest, d.temperature) : 0; };
 
+    // A warp would wait for the exponential of each of its few that are in the bin: they are listed first, then weighed side by
+    // side. What the list does not hold is weighed on the way.
     s.bins.clear();
+    if (t == 0) s.listed = 0;
     __syncthreads();
-    each_of(x, vocab, prefix, 21, [&](int, uint32_t key) { s.bins.add(key >> 10 & 2047, units(key)); });
+    auto add = [&](uint32_t key) { s.bins.add(key >> 10 & 2047, units(key)); };
+    each_of(x, vocab, prefix, 21, [&](int, uint32_t key) {
+        int at = d.topP > 0 ? atomicAdd(&s.listed, 1) : LIST;
+        if (at < LIST) s.list[at] = key;
+        else add(key);
+    });
+    __syncthreads();
+    for (int i = t; i < min(s.listed, LIST); i += THREADS) add(s.list[i]);
     __syncthreads();
     f = find(s, {s.bins.count[b + 1], s.bins.mass(b + 1)}, {s.bins.count[b], s.bins.mass(b)}, target - above.measure(byMass), byMass);
     prefix = prefix << 11 | f.at;
@@ -160,7 +173,8 @@ __device__ void sort(uint64_t* list, int n) {
 
 KERNEL(1024) sample_select(Answer* answers, Likely* likely, Row* rows, const float* logits, const Draw* draws, int vocab, int segments, int stride) {
     start();
-    __shared__ Shared s;
+    extern __shared__ uint64_t memory[];
+    Shared& s = *(Shared*)memory;
     int t = threadIdx.x;
     Row* r = rows + blockIdx.x;
     const float* x = logits + (size_t)blockIdx.x * vocab;
@@ -178,7 +192,7 @@ KERNEL(1024) sample_select(Answer* answers, Likely* likely, Row* rows, const flo
     if (d.top <= 0) return;
     Cut cut = select(s, r, x, vocab, d, largest, d.top, false);
     __syncthreads();
-    uint64_t* list = (uint64_t*)&s.bins;
+    uint64_t* list = (uint64_t*)s.list;
     if (t == 0) s.listed = 0, s.logSum = log_sum(r, segments);
     list[t] = 0;
     __syncthreads();
