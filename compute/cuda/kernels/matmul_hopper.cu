@@ -12,7 +12,8 @@
 //          threads][4]; the block that begins the tile one for all of its segments, at the last of them. Then each adds up its part
 //          of the rows. A sum that has not come is ABSENT, which no sum is, and whoever has read one makes it ABSENT again: so
 //          the buffer is filled with it once, and there are no counters to wait for.
-// Needs    All blocks resident at once, if they share: BLOCKS a multiprocessor. x, W, y as matmul.cu; unused siblings have n = 0.
+// Needs    Blocks start in order, and those that share a tile (neighbours, at most its segments) run at once: a block puts all of its
+//          sums before it waits for others'. x, W, y as matmul.cu; unused siblings have n = 0.
 // Launch   grid of any number of blocks, block 128*2 + 64 (TILE 128: + 128), shared stages*KT*(128*TILE + 2*bytes of a tile of W).
 // Targets  sm_90a
 #include "cut.cuh"
