@@ -41,10 +41,9 @@ func TestOpenNamesEverythingThatIsWrong(t *testing.T) {
 			m.Metadata().Set("llama.rope.scaling.type", "longrope")
 			m.Metadata().Set("llama.rope.scaling.factor", float32(4))
 		}, []string{`unknown rotary scaling "longrope"`}},
-		{"a format without a kernel", func(m *tiny.Model) {
-			m.Remove("blk.1.ffn_down.weight")
-			m.Add("blk.1.ffn_down.weight", gguf.TQ1_0, 128, 256)
-		}, []string{"blk.1.ffn_down.weight", "no kernel for format TQ1_0", "Q4_K"}},
+		{"a scale for each row", func(m *tiny.Model) { m.Add("blk.1.ffn_down.scale", gguf.F32, 128) },
+			[]string{"blk.1.ffn_down.weight: tensor blk.1.ffn_down.scale: 128 values, want one for the whole matrix"}},
+		{"a scale of nothing", func(m *tiny.Model) { m.Add("blk.1.ffn.scale", gguf.F32, 1) }, []string{"1 of 40 tensors are not known", "blk.1.ffn.scale"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			src := tiny.Llama(1, gguf.Q8_0)
