@@ -14,6 +14,7 @@
 //	Attention   pages ascending, splits of 1024 positions (attend.go)
 //	Rope        tables in float64, rounded once (compute.Rope), products rounded, then the sum (rotate.go)
 //	SwiGLU, GeGLU, softmax   one exponential, a stated polynomial (exp.go)
+//	draws       package sample, a thread a row
 //
 // Weights are packed at load in groups of 16 outputs (pack.go), so that the lanes of a register are outputs and no sum crosses
 // lanes.

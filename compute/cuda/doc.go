@@ -16,6 +16,7 @@
 //	Attention   scores and values by f16 products, softmax in f32; pages ascending, splits at absolute positions (kernels/pages.cuh)
 //	norms       f32; an order that the width decides (kernels/norm.cu)
 //	SwiGLU, GeGLU, rotation  f32, the CPU class's bits; products are then rounded to f16 (kernels/gate.cu, kernels/rope.cu)
+//	draws       package sample's bits for the same logits (kernels/sample.cu)
 //
 // Tensors are f32 rows, or operands: f16, tiled for the tensor cores (kernels/operand.cuh), which is what norms, gates and
 // attention write for the matmuls that follow. Kernels are compiled by tools/cuda-build and embedded; docs/cuda.md says how to
