@@ -86,18 +86,21 @@ func fitAffine(x []float32, w []float64, top float64, anyLow bool) (scale, low f
 	if width <= 0 {
 		return 0, -from
 	}
+	// Weighted sums of 1 and x, and in each trial of q, q² and qx, for the normal equations of x = s*q + o.
+	var n, sx float64
+	for j, v := range x {
+		n += w[j]
+		sx += float64(w[j] * float64(v))
+	}
 	best := math.Inf(1)
 	for trial := -10; trial <= 10; trial++ { // spacings around the one that puts the extremes on the first and last code
 		inv := (top + float64(trial)/10) / width
-		// Weighted sums of 1, q, q², x, qx for the normal equations of x = s*q + o.
-		var n, sq, sqq, sx, sqx float64
+		var sq, sqq, sqx float64
 		for j, v := range x {
 			q := affineCode(v, inv, -from, top)
 			wq := float64(w[j] * q)
-			n += w[j]
 			sq += wq
 			sqq += float64(wq * q)
-			sx += float64(w[j] * float64(v))
 			sqx += float64(wq * float64(v))
 		}
 		if sqq == 0 {
@@ -112,7 +115,8 @@ func fitAffine(x []float32, w []float64, top float64, anyLow bool) (scale, low f
 		if s <= 0 {
 			continue
 		}
-		if e := affineError(x, w, s, -o, top); e < best {
+		e := float64(s*(float64(s*sqq)-float64(2*sqx))) + float64(o*(float64(o*n)-float64(2*sx))) + float64(2*s*o*sq)
+		if e < best { // the error of these codes, less that of zeros
 			best, scale, low = e, s, -o
 		}
 	}
@@ -121,7 +125,14 @@ func fitAffine(x []float32, w []float64, top float64, anyLow bool) (scale, low f
 
 // affineCode returns the code whose scale*q - low is nearest to x; inv is 1/scale, or 0 where the scale is.
 func affineCode(x float32, inv, low, top float64) float64 {
-	return float64(int(clamp((float64(x)+low)*inv, 0, top) + 0.5))
+	v := float64((float64(x) + low) * inv)
+	if !(v > 0) {
+		return 0
+	}
+	if v > top {
+		return top
+	}
+	return float64(int(v + 0.5))
 }
 
 // affineError returns the weighted squared error of the best codes.

@@ -55,7 +55,7 @@ func fitLinear(x []float32, w []float64, half float64) (scale float64) {
 		if sqq == 0 {
 			continue
 		}
-		if e := linearError(x, w, sqx/sqq, half); e < best {
+		if e := -float64(sqx*sqx) / sqq; e < best { // the error of these codes, less that of zeros
 			best, scale = e, sqx/sqq
 		}
 	}

@@ -39,7 +39,7 @@ func fitUneven(x []float32, w []float64) (scale float64) {
 			if sqq == 0 {
 				continue
 			}
-			if e := unevenError(x, w, sqx/sqq); e < best {
+			if e := -float64(sqx*sqx) / sqq; e < best { // the error of these codes, less that of zeros
 				best, scale = e, sqx/sqq
 			}
 		}
