@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -279,7 +280,7 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 		}
 	}
 	r, err := m.Bench(t.Context(), BenchTest{Generate: 4, Depth: 5, Streams: 2}, 2, 1e9)
-	if err != nil || len(r.Samples) != 2 || r.Rate(r.Samples[0])*r.Samples[0].Seconds() != 8 {
+	if err != nil || len(r.Samples) != 2 || math.Abs(r.Rate(r.Samples[0])*r.Samples[0].Seconds()-8) > 1e-9 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	want := 4 * m.model.Bytes
