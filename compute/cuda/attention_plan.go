@@ -75,7 +75,11 @@ const fewPairs = 64
 func (d *Device) attendForms(kv compute.KVShape) [2]attendForm {
 	dim := kv.HeadDim
 	name := fmt.Sprintf("%d_%s", dim, kvFormats[kv.Format])
-	few := attendForm{kernel: "attend_few_" + name, pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, begin: 32, merge: 1, entries: 64,
+	perMultiprocessor := 2
+	if dim > 192 { // by the registers that attend_few takes
+		perMultiprocessor = 1
+	}
+	few := attendForm{kernel: "attend_few_" + name, pairs: 16, heads: 16, least: 1, slots: perMultiprocessor * d.multiprocessors, begin: 32, merge: 1, entries: 64,
 		block: 160, shared: 96 << 10}
 	many := attendForm{kernel: "attend_many_" + name, pairs: 128, heads: 128, least: 32, slots: d.multiprocessors, begin: 16, merge: 8, block: 384}
 	if dim > 128 {

@@ -125,3 +125,17 @@ func TestSplitsEndWhereTheKernelsSay(t *testing.T) {
 		}
 	}
 }
+
+func TestAttentionFitsTheSharedMemoryOfHopper(t *testing.T) {
+	d := &Device{multiprocessors: 132}
+	for _, dim := range headDims {
+		for f := range kvFormats {
+			for _, form := range d.attendForms(compute.KVShape{HeadDim: dim, Format: f}) {
+				const static, most = 3 << 10, 227 << 10 // barriers and small arrays; of a block
+				if n := form.shared + static; n > most || form.slots > d.multiprocessors && 2*(n+1<<10) > 228<<10 {
+					t.Errorf("%s takes %d bytes", form.kernel, n)
+				}
+			}
+		}
+	}
+}

@@ -46,10 +46,10 @@ __device__ __forceinline__ Member member(const Work& k, const int2* order, int m
     return {r.x, m / k.rows, r.y, window > 0 ? max(0, r.y + 1 - window) : 0};
 }
 
-// Running is the softmax of one row: the maximum so far, times c.
+// base_of is what exponents are taken from: a maximum, or 0 where nothing has been seen.
 __device__ __forceinline__ float base_of(float max) { return max == NONE ? 0 : max; }
 
-// The factors of a merge: total = total*u + split*v.
+// Merge is how a split, of maximum `split`, joins the total: total*u + split*v.
 struct Merge {
     float max, u, v;
     __device__ Merge(float total, float split) {
