@@ -38,7 +38,8 @@ func newBench(a *app) *cobra.Command {
 		Short: "Measure tokens a second, with llama-bench's flags and fields",
 		Long: `Measure tokens a second, with llama-bench's flags and fields: "pp" tests compute a prompt of -p tokens at once, "tg" tests
 generate -n tokens one by one, in -b sequences that step together, both after -d tokens that are not timed. Each runs once to warm
-up and then -r times; tokenising and sampling are left out. -p 0 and -n 0 leave a test out; -p, -n, -d, -b and -t take lists.
+up and then -r times. Each step picks its likeliest token; tokenising is left out. -p 0 and -n 0 leave a test out; -p, -n, -d, -b and
+-t take lists.
 
 --synthetic measures a model of a well-known shape with random weights in --format: there is nothing to download, and the rates are
 a real model's. The names that end in _M are llama.cpp's mixes of formats.

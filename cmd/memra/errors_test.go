@@ -46,6 +46,7 @@ func TestWhatCannotWorkIsOneClearError(t *testing.T) {
 		{"no tokens to generate", "run -m x -n 0 hi", "", 2, "-n 0 -1 no limit"},
 		{"a negative temperature", "run -m x --temp -1 hi", "", 2, "temperature -1 >= 0"},
 		{"a format of the KV cache that does not exist", "run -m x -ctk q9 hi", "", 2, `--cache-type "q9" f16 or f32`},
+		{"a format of the KV cache by another name", "run -m x --kv-type q9 hi", "", 2, `--cache-type "q9"`},
 		{"a system message without a template", "run -m x --raw --system y hi", "", 2, "--system --raw"},
 		{"an output that does not exist", "score -m x -o xml hi", "", 2, `--output "xml" json or text`},
 		{"a token that is no number", "score -m x --tokens 1,b", "", 2, `--tokens "1,b" whole numbers`},

@@ -100,7 +100,7 @@ func (f *modelFlags) add(cmd *cobra.Command, context int, contextUsage string) {
 
 func (f *modelFlags) addCache(cmd *cobra.Command) {
 	f.cache = choices("f16", "q8_0", "fp8", "f32")
-	cmd.Flags().Var(&f.cache, "cache-type", "format of the KV cache; also -ctk")
+	cmd.Flags().Var(&f.cache, "cache-type", "format of the KV cache; also --kv-type and -ctk")
 	f.cache.complete(cmd, "cache-type")
 }
 

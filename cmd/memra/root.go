@@ -93,6 +93,8 @@ func canonical(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	switch name {
 	case "temp":
 		name = "temperature"
+	case "kv-type":
+		name = "cache-type"
 	case "n-predict":
 		name = "predict"
 	}

@@ -66,8 +66,8 @@ type told struct {
 }
 
 // tell stores a story in steps of so many rows, in a layer that is not the first, in a sequence that is not the first.
-func (c *checker) tell(s *story, chunk int) (*told, error) {
-	m, err := c.device.NewKV(compute.KVShape{Layers: 2, Heads: s.kvHeads, HeadDim: s.dim}, len(s.pages)+2)
+func (c *checker) tell(s *story, chunk int, format compute.KVFormat) (*told, error) {
+	m, err := c.device.NewKV(compute.KVShape{Layers: 2, Heads: s.kvHeads, HeadDim: s.dim, Format: format}, len(s.pages)+2)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +105,28 @@ func (t *told) at(positions ...int) (matrix, error) {
 	}, t.q.of(rows))
 }
 
-func (c *checker) attention() (string, error) {
-	w := worst{limit: c.limit.attention}
+// kvFormats are the formats of the KV cache, and what each costs beside f16: a value of 8 bits is wrong by 0.0055 of it (2.4/127 over
+// the root of 12, see classes), of an e4m3 by 0.026 (2^-4 over the root of 3, from half of that for the largest mantissas); scores and
+// values pay it both, and doubling leaves room.
+var kvFormats = []struct {
+	format compute.KVFormat
+	cost   float64
+}{{compute.KVF16, 0}, {compute.KVQ8, 0.02}, {compute.KVE4M3, 0.09}}
+
+// keeps reports whether the device keeps a KV cache in a format.
+func (c *checker) keeps(format compute.KVFormat) bool {
+	m, err := c.device.NewKV(compute.KVShape{Layers: 1, Heads: 1, HeadDim: 64, Format: format}, 1)
+	return err == nil && m.Close() == nil
+}
+
+func (c *checker) attention(format compute.KVFormat, cost float64) (string, error) {
+	if !c.keeps(format) && format != compute.KVF16 {
+		return "", skip("%s keeps no cache in %v", c.device.Name(), format)
+	}
+	w := worst{limit: c.limit.attention + cost}
 	for _, s := range pick(c, 2, [5]int{6, 2, 64, 200, 0}, [5]int{4, 1, 128, 150, 70}, [5]int{9, 3, 64, 1500, 0}, [5]int{8, 2, 128, 1200, 0},
 		[5]int{4, 1, 256, 1200, 512}, [5]int{4, 4, 80, 130, 0}, [5]int{2, 1, 96, 130, 64}, [5]int{2, 2, 192, 130, 0}, [5]int{20, 1, 64, 300, 0}, [5]int{1, 1, 64, 9300, 0}) {
-		t, err := c.tell(c.story(s[0], s[1], s[2], s[3], s[4]), 128)
+		t, err := c.tell(c.story(s[0], s[1], s[2], s[3], s[4]), 128, format)
 		if err != nil {
 			return "", err
 		}
@@ -136,7 +153,7 @@ func (c *checker) attention() (string, error) {
 
 // copies checks that a copied page serves like its original.
 func (c *checker) copies() (string, error) {
-	t, err := c.tell(c.story(4, 2, 64, 100, 0), 100)
+	t, err := c.tell(c.story(4, 2, 64, 100, 0), 100, compute.KVF16)
 	if err != nil {
 		return "", err
 	}

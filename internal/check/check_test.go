@@ -42,7 +42,7 @@ func run(t *testing.T, d compute.Device, o Options) (results []Result) {
 func TestTheCPUPasses(t *testing.T) {
 	for _, r := range run(t, open(t), Options{Seed: 5, Quick: true, Plain: plain}) {
 		t.Logf("%-7s %-50s %s (%.2f s)", r.Status, r.Name, r.Detail, r.Seconds)
-		if r.Status == Failed || r.Status == Skipped && !strings.Contains(r.Detail, "no graphs") {
+		if r.Status == Failed || r.Status == Skipped && !strings.Contains(r.Detail, "no graphs") && !strings.Contains(r.Detail, "no cache in") {
 			t.Errorf("%s: %s: %s", r.Name, r.Status, r.Detail)
 		}
 	}

@@ -27,13 +27,19 @@ func (c *checker) company() []one {
 			return c.alike(1280, func(ops compute.Ops, x compute.Tensor, _ []int) compute.Tensor { return ops.MatMul(x, w) })
 		}})
 	}
-	return append(list,
+	list = append(list,
 		one{"a row in any company: logits", (*checker).logitsAlike},
 		one{"a row in any company: norms", (*checker).normsAlike},
 		one{"a row in any company: gates", (*checker).gatesAlike},
-		one{"a row in any company: heads turned", (*checker).turnsAlike},
-		one{"a row in any company: attention", (*checker).attentionAlike},
-		one{"few rows and many are multiplied alike", (*checker).oneArithmetic})
+		one{"a row in any company: heads turned", (*checker).turnsAlike})
+	for _, kv := range kvFormats {
+		name := "a row in any company: attention"
+		if kv.format != compute.KVF16 {
+			name += fmt.Sprintf(" over %v", kv.format)
+		}
+		list = append(list, one{name, func(c *checker) (string, error) { return c.attentionAlike(kv.format) }})
+	}
+	return append(list, one{"few rows and many are multiplied alike", (*checker).oneArithmetic})
 }
 
 // alike computes a crowd of rows, one of them NaN, and compares some with themselves in smaller company. The operations get the
@@ -142,10 +148,13 @@ func (c *checker) turnsAlike() (string, error) {
 }
 
 // attentionAlike compares positions of one sequence alone, in company, in any order, and however the sequence was cut into steps.
-func (c *checker) attentionAlike() (string, error) {
+func (c *checker) attentionAlike(format compute.KVFormat) (string, error) {
+	if !c.keeps(format) && format != compute.KVF16 {
+		return "", skip("%s keeps no cache in %v", c.device.Name(), format)
+	}
 	for _, s := range pick(c, 1, [3]int{64, 700, 100}, [3]int{64, 1400, 0}, [3]int{128, 1400, 300}, [3]int{256, 1400, 0}) {
 		story := c.story(8, 2, s[0], s[1], s[2])
-		t, err := c.tell(story, 512)
+		t, err := c.tell(story, 512, format)
 		if err != nil {
 			return "", err
 		}
@@ -154,7 +163,7 @@ func (c *checker) attentionAlike() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		again, err := c.tell(story, 97)
+		again, err := c.tell(story, 97, format)
 		if err != nil {
 			return "", err
 		}

@@ -17,11 +17,18 @@ func (c *checker) operations() []one {
 	for _, t := range c.formats() {
 		list = append(list, one{fmt.Sprintf("matmul %v", t), func(c *checker) (string, error) { return c.matMul(t) }})
 	}
-	return append(list, one{"logits", (*checker).logits}, one{"add and norm", (*checker).addNorm}, one{"norm", (*checker).norm},
+	list = append(list, one{"logits", (*checker).logits}, one{"add and norm", (*checker).addNorm}, one{"norm", (*checker).norm},
 		one{"swiglu", func(c *checker) (string, error) { return c.gate(true) }},
 		one{"geglu", func(c *checker) (string, error) { return c.gate(false) }},
-		one{"norm and rotation of heads", (*checker).turn}, one{"attention", (*checker).attention}, one{"copies of pages", (*checker).copies},
-		one{"draws", (*checker).draws})
+		one{"norm and rotation of heads", (*checker).turn})
+	for _, kv := range kvFormats {
+		name := "attention"
+		if kv.format != compute.KVF16 {
+			name += fmt.Sprintf(" over %v", kv.format)
+		}
+		list = append(list, one{name, func(c *checker) (string, error) { return c.attention(kv.format, kv.cost) }})
+	}
+	return append(list, one{"copies of pages", (*checker).copies}, one{"draws", (*checker).draws})
 }
 
 // pick is all of a list, or its first few where checks are quick.
