@@ -11,7 +11,7 @@
 //   - Tensor names. Rows of a llama's queries and keys move so that a rotary pair is two neighbours; Gemma's gains become what
 //     multiplies (1 + w); vectors become F32. Towers for pictures and sound are left out.
 //   - Quantised weights. MXFP4 and NVFP4 become GGUF's blocks of the same name, bit for bit (NVFP4's factor of a whole matrix
-//     is the tensor NAME.scale, as llama.cpp writes it). FP8 and INT8 with scales become BF16 where every scale is a power of
+//     is the tensor NAME.scale, that of its inputs NAME.input_scale, as llama.cpp writes them). FP8 and INT8 with scales become BF16 where every scale is a power of
 //     two, which loses nothing, else F32: each value is code times scale, rounded once, as the checkpoint's own reader
 //     does it. Scales of activations and of the KV cache are not used: activations are not quantised that way here.
 //   - tokenizer.json, tokenizer.model, tokenizer_config.json, special_tokens_map.json, generation_config.json, and the chat

@@ -161,9 +161,14 @@ func (f *Folder) translate(t *translation) {
 		}
 		w.Name = name
 		f.tensors = append(f.tensors, w.Tensor)
-		if w.factor != 1 {
-			scale := ofFloats(weight{gguf.Tensor{Name: strings.TrimSuffix(name, ".weight") + ".scale", Shape: []int{1}}, 1}, []float32{w.factor})
-			f.tensors = append(f.tensors, scale.Tensor)
+		for _, s := range []struct {
+			name  string
+			value float32
+		}{{".scale", w.factor}, {".input_scale", w.input}} {
+			if s.value != 1 {
+				scale := gguf.Tensor{Name: strings.TrimSuffix(name, ".weight") + s.name, Shape: []int{1}}
+				f.tensors = append(f.tensors, ofFloats(weight{Tensor: scale}, []float32{s.value}).Tensor)
+			}
 		}
 	}
 	if !tied && seen["output.weight"] == "" {

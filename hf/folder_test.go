@@ -182,7 +182,7 @@ func spelled(t *testing.T, x safetensors.Tensor, meaning bool) []safetensors.Ten
 	rows, width := x.Shape[0], x.Shape[1]
 	base := strings.TrimSuffix(x.Name, ".weight")
 	f32 := func(name string, shape []int, v []float32) safetensors.Tensor {
-		w := ofFloats(weight{gguf.Tensor{Name: name, Shape: shape}, 1}, v)
+		w := ofFloats(weight{Tensor: gguf.Tensor{Name: name, Shape: shape}}, v)
 		return safetensors.Tensor{Name: name, DType: safetensors.F32, Shape: shape, Data: w.Data}
 	}
 	var codes []byte

@@ -3,6 +3,7 @@ package hf
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"memra/gguf"
 	"memra/safetensors"
@@ -24,20 +25,14 @@ func (c *checkpoint) nvfp4(t *safetensors.Tensor, base string, scale *safetensor
 	if !slices.Equal(scale.Shape, []int{rows, half / 8}) {
 		return weight{}, fmt.Errorf("its scales have shape %v, want %v, one for each 16 codes", scale.Shape, []int{rows, half / 8})
 	}
-	factor := float32(1)
-	if f := c.take(base + "_scale_2"); f != nil {
-		if factor, err = scalar(f); err != nil {
-			return weight{}, err
-		}
-	} else if f := c.take(base + "_global_scale"); f != nil {
-		inverse, err := scalar(f)
-		if err != nil {
-			return weight{}, err
-		}
-		factor = 1 / inverse
+	factor, err := c.factor(base+"_scale_2", base+"_global_scale")
+	if err != nil {
+		return weight{}, err
 	}
-	if !(factor > 0) || factor > 1e30 {
-		return weight{}, fmt.Errorf("the factor of the whole matrix is %v, want a positive number", factor)
+	module := strings.TrimSuffix(base, ".weight")
+	input, err := c.factor(module+".input_scale", module+".input_global_scale")
+	if err != nil {
+		return weight{}, err
 	}
 	return weight{gguf.Tensor{Name: base, Type: gguf.NVFP4, Shape: []int{rows, 2 * half}, Make: func() ([]byte, error) {
 		out := make([]byte, 0, len(t.Data)+len(scale.Data))
@@ -54,7 +49,23 @@ func (c *checkpoint) nvfp4(t *safetensors.Tensor, base string, scale *safetensor
 		}
 		t.Drop(0, len(t.Data))
 		return out, nil
-	}}, factor}, nil
+	}}, factor, input}, nil
+}
+
+// factor reads one of two tensors, the factor or its inverse: 1 where neither is there.
+func (c *checkpoint) factor(name, inverse string) (float32, error) {
+	f := float32(1)
+	var err error
+	if t := c.take(name); t != nil {
+		f, err = scalar(t)
+	} else if t := c.take(inverse); t != nil {
+		f, err = scalar(t)
+		f = 1 / f
+	}
+	if err == nil && (!(f > 0) || f > 1e30) {
+		err = fmt.Errorf("tensor %s: the factor is %v, want a positive number", clip(name), f)
+	}
+	return f, err
 }
 
 // mxfp4 is a matrix in OCP's format: a power of two for each 32 codes, as its exponent plus 127.
@@ -92,7 +103,7 @@ func mxfp4Blocks(t *safetensors.Tensor, name string, shape []int, scale *safeten
 		}
 		t.Drop(0, len(t.Data))
 		return out, nil
-	}}, 1}
+	}}, 1, 1}
 }
 
 // deal appends the codes of in, two neighbours a byte, as GGUF's block has them: the first half low, the second high.

@@ -58,7 +58,7 @@ func (c *checkpoint) scaled(t, scale *safetensors.Tensor) (weight, error) {
 		}
 		t.Drop(0, len(t.Data))
 		return out, nil
-	}}, 1}, nil
+	}}, 1, 1}, nil
 }
 
 // exactType is the smaller type that holds every product of a code with one of the scales: BF16 if all are powers of two that
@@ -172,5 +172,5 @@ func ofFloats(w weight, v []float32) weight {
 	for i, x := range v {
 		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(x))
 	}
-	return weight{gguf.Tensor{Name: w.Name, Type: gguf.F32, Shape: w.Shape, Data: data}, 1}
+	return weight{gguf.Tensor{Name: w.Name, Type: gguf.F32, Shape: w.Shape, Data: data}, 1, 1}
 }

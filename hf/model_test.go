@@ -145,8 +145,8 @@ func sameTensors(t *testing.T, got []gguf.Tensor, want *gguf.File) (same bool) {
 			t.Errorf("tensor %s: the bits differ", w.Name)
 			continue
 		}
-		a, errA := vector(weight{got[i], 1})
-		b, errB := vector(weight{*w, 1})
+		a, errA := vector(weight{Tensor: got[i]})
+		b, errB := vector(weight{Tensor: *w})
 		for j := range a {
 			if errA != nil || errB != nil || math.Abs(float64(a[j]/b[j]-1)) > 3e-7 {
 				t.Errorf("divisor %d is %v, want %v", j, a[j], b[j])

@@ -13,6 +13,7 @@ import (
 type weight struct {
 	gguf.Tensor         // under its Hugging Face name; shape and data as GGUF has them
 	factor      float32 // of all values, kept apart (NVFP4); 1 for all others
+	input       float32 // a factor for inputs that are quantised likewise (NVFP4); 1 for all others
 }
 
 // unused are the ends of names that say how activations, and keys and values in a cache, were quantised.
@@ -147,7 +148,7 @@ func isScale(name string) bool {
 
 // plain is a tensor of floats as it stands.
 func plain(t *safetensors.Tensor) weight {
-	return weight{gguf.Tensor{Name: t.Name, Type: floatTypes[t.DType], Shape: t.Shape, Data: t.Data, Drop: t.Drop}, 1}
+	return weight{gguf.Tensor{Name: t.Name, Type: floatTypes[t.DType], Shape: t.Shape, Data: t.Data, Drop: t.Drop}, 1, 1}
 }
 
 // rowsOf returns a matrix's rows and values of a row, in storage units.

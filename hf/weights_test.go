@@ -115,7 +115,7 @@ func TestCodesWithoutTheirScalesAreRefused(t *testing.T) {
 		{"a vector of codes", []safetensors.Tensor{u8("a.weight", f8, 4), u8("a.weight_scale", "F32", 1)}, nil, "shape [4], want a matrix"},
 		{"NVFP4 of half a block", []safetensors.Tensor{u8("a.weight", "U8", 2, 16), u8("a.weight_scale", e4, 2, 2)}, nil, "rows of 32 codes, want a multiple of 64"},
 		{"NVFP4 with the scales of MXFP4", []safetensors.Tensor{u8("a.weight", "U8", 2, 32), u8("a.weight_scale", e4, 2, 2)}, nil, "scales have shape [2 2], want [2 4]"},
-		{"NVFP4 with a factor of zero", []safetensors.Tensor{u8("a.weight", "U8", 2, 32), u8("a.weight_scale", e4, 2, 4), u8("a.weight_scale_2", "F32")}, nil, "the whole matrix is 0, want a positive"},
+		{"NVFP4 with a factor of zero", []safetensors.Tensor{u8("a.weight", "U8", 2, 32), u8("a.weight_scale", e4, 2, 4), u8("a.weight_scale_2", "F32")}, nil, "a.weight_scale_2: the factor is 0, want a positive"},
 		{"NVFP4 with two factors", []safetensors.Tensor{u8("a.weight", "U8", 2, 32), u8("a.weight_scale", e4, 2, 4), u8("a.weight_scale_2", "F32", 2)}, nil, "found 2 values, want one"},
 		{"MXFP4 of half a block", []safetensors.Tensor{u8("a.weight_packed", "U8", 2, 8), u8("a.weight_scale", "U8", 2, 1)}, nil, "rows of 16 codes, want a multiple of 32"},
 		{"MXFP4 with too few scales", []safetensors.Tensor{u8("a.weight_packed", "U8", 2, 32), u8("a.weight_scale", "U8", 2, 1)}, nil, "scales have shape [2 1], want [2 2]"},
