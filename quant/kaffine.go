@@ -41,37 +41,94 @@ type affine struct {
 	steps float64 // s and m are 0 to steps
 }
 
+// affineBlock is a block being encoded.
+type affineBlock struct {
+	affine
+	x       []float32
+	w       [256]float64
+	d, dmin float64
+	s, m    [16]byte
+	q       [256]byte
+}
+
 // fit encodes the values of src. It writes d and dmin to their places, and returns s, m of each group and the codes.
 func (f affine) fit(d, dmin []byte, src, importance []float32) (s, m [16]byte, q [256]byte) {
-	var w [256]float64
+	b := affineBlock{affine: f, x: src}
 	var scale, low [16]float64
 	var mostScale, mostLow float64
-	groups := 256 / f.group
-	at := func(g int) ([]float32, []float64) { return src[g*f.group:][:f.group], w[g*f.group:][:f.group] }
-	for g := range groups {
-		x, w := at(g)
+	for g := range 256 / f.group {
+		x, w := b.at(g)
 		weightOf(w, x, part(importance, g*f.group, (g+1)*f.group))
 		scale[g], low[g] = fitAffine(x, w, f.top, false)
 		mostScale, mostLow = max(mostScale, scale[g]), max(mostLow, low[g])
 	}
-	unit := float64(putHalf(d, float32(mostScale/f.steps)))
-	unitLow := float64(putHalf(dmin, float32(mostLow/f.steps)))
-	for g := range groups {
-		x, w := at(g)
+	b.d, b.dmin = float64(putHalf(d, float32(mostScale/f.steps))), float64(putHalf(dmin, float32(mostLow/f.steps)))
+	for g := range 256 / f.group {
+		x, w := b.at(g)
 		best := math.Inf(1)
-		for _, ds := range around(scale[g], unit, 0, f.steps) {
-			for _, dm := range around(low[g], unitLow, 0, f.steps) {
-				if e := affineError(x, w, unit*ds, float64(unitLow*dm), f.top); e < best {
-					best, s[g], m[g] = e, byte(ds), byte(dm)
+		for _, s := range around(scale[g], b.d, 0, f.steps) {
+			for _, m := range around(low[g], b.dmin, 0, f.steps) {
+				if e := affineError(x, w, b.d*s, float64(b.dmin*m), f.top); e < best {
+					best, b.s[g], b.m[g] = e, byte(s), byte(m)
 				}
 			}
 		}
-		inv, low := inverse(unit*float64(s[g])), float64(unitLow*float64(m[g]))
+	}
+	e := b.code()
+	if again := b; again.refit(d, dmin) && again.code() < e {
+		return again.s, again.m, again.q
+	}
+	putHalf(d, float32(b.d))
+	putHalf(dmin, float32(b.dmin))
+	return b.s, b.m, b.q
+}
+
+// at is the values and the weights of a group.
+func (b *affineBlock) at(g int) ([]float32, []float64) {
+	return b.x[g*b.group:][:b.group], b.w[g*b.group:][:b.group]
+}
+
+// code chooses the codes, and returns their weighted squared error.
+func (b *affineBlock) code() (sum float64) {
+	for g := range 256 / b.group {
+		x, w := b.at(g)
+		scale, low := b.d*float64(b.s[g]), float64(b.dmin*float64(b.m[g]))
+		inv := inverse(scale)
 		for l, v := range x {
-			q[g*f.group+l] = byte(affineCode(v, inv, low, f.top))
+			q := affineCode(v, inv, low, b.top)
+			b.q[g*b.group+l] = byte(q)
+			e := float64(scale*q) - low - float64(v)
+			sum += float64(w[l] * e * e)
 		}
 	}
-	return s, m, q
+	return sum
+}
+
+// refit makes d and dmin the least squares for all codes together, and writes them. It reports false where they cannot be.
+func (b *affineBlock) refit(d, dmin []byte) bool {
+	var uu, um, mm, ux, mx float64 // weighted sums of products, u = s*q
+	for g := range 256 / b.group {
+		x, w := b.at(g)
+		m := float64(b.m[g])
+		for l, v := range x {
+			u := float64(b.s[g]) * float64(b.q[g*b.group+l])
+			wu, wm := float64(w[l]*u), float64(w[l]*m)
+			uu += float64(wu * u)
+			um += float64(wu * m)
+			mm += float64(wm * m)
+			ux += float64(wu * float64(v))
+			mx += float64(wm * float64(v))
+		}
+	}
+	scale, low := ux*inverse(uu), 0.0
+	if det := float64(uu*mm) - float64(um*um); det > 0 {
+		scale, low = (float64(mm*ux)-float64(um*mx))/det, (float64(um*ux)-float64(uu*mx))/det
+	}
+	if !(scale >= 0 && low >= 0) {
+		return false
+	}
+	b.d, b.dmin = float64(putHalf(d, float32(scale))), float64(putHalf(dmin, float32(low)))
+	return true
 }
 
 // fitAffine returns the scale and the low that fit x as scale*q - low with codes q of 0 to top. low is at least 0 unless it may

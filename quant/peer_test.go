@@ -29,7 +29,16 @@ func TestEncodersErrNoMoreThanLlamaCpp(t *testing.T) {
 		name   string
 		values []float32
 	}{
-		{"random normal", normal(1 << 20)},
+		{"random normal", draws(1<<20, func(rng *rand.Rand) float64 { return rng.NormFloat64() })},
+		{"Student t with four degrees", draws(1<<18, func(rng *rand.Rand) float64 {
+			var square float64
+			for range 4 {
+				square += math.Pow(rng.NormFloat64(), 2)
+			}
+			return rng.NormFloat64() / math.Sqrt(square/4)
+		})},
+		{"Laplace", draws(1<<18, func(rng *rand.Rand) float64 { return rng.ExpFloat64() - rng.ExpFloat64() })},
+		{"half normal", draws(1<<18, func(rng *rand.Rand) float64 { return math.Abs(rng.NormFloat64()) })},
 		{"SmolLM2, dequantised", downMatrices(t, model)},
 	} {
 		t.Run(weights.name, func(t *testing.T) {
@@ -53,7 +62,7 @@ func TestEncodersErrNoMoreThanLlamaCpp(t *testing.T) {
 				ours := meanSquare(weights.values, back)
 				f.Dequantize(back, theirs.Data)
 				peer := meanSquare(weights.values, back)
-				t.Logf("%-7s mean squared error %.5g, llama.cpp %.5g", name, ours, peer)
+				t.Logf("%-7s mean squared error %.4g, llama.cpp %.4g", name, ours, peer)
 				if ours > 1.01*peer {
 					t.Errorf("%s: found %.4f of llama.cpp's error, want at most 1.01", name, ours/peer)
 				}
@@ -81,11 +90,12 @@ func throughLlamaQuantize(t *testing.T, peer, source, format string) *gguf.Tenso
 	return &f.Tensors[0]
 }
 
-func normal(n int) []float32 {
+// draws is random numbers of the size that weights have.
+func draws(n int, draw func(rng *rand.Rand) float64) []float32 {
 	rng := rand.New(rand.NewPCG(11, 12))
 	x := make([]float32, n)
 	for i := range x {
-		x[i] = float32(rng.NormFloat64() * 0.02)
+		x[i] = float32(draw(rng) * 0.02)
 	}
 	return x
 }
