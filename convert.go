@@ -46,6 +46,9 @@ func Convert(ctx context.Context, folder, path string, o ConvertOptions) error {
 		return err
 	}
 	defer f.Close()
+	if err := f.Vocabulary(); err != nil {
+		return err
+	}
 	tensors := slices.Clone(f.Tensors())
 	total := 0
 	for i := range tensors {

@@ -16,6 +16,7 @@ import (
 type file interface {
 	model.Source
 	io.Closer
+	Tokenizer() (*tokenizer.Tokenizer, error)
 }
 
 func openFile(path string) (file, error) {
@@ -32,6 +33,14 @@ func openFile(path string) (file, error) {
 type ggufFile struct {
 	model.Source
 	io.Closer
+}
+
+func (f ggufFile) Tokenizer() (*tokenizer.Tokenizer, error) {
+	t, err := tokenizer.FromGGUF(f.Metadata())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return t, nil
 }
 
 // fileSource is a file with its sizes.
@@ -55,9 +64,9 @@ func (s fileSource) Bytes() (n int) {
 func (s fileSource) Host() int { return 0 }
 
 func newTokenizer(f file) (*Tokenizer, error) {
-	t, err := tokenizer.FromGGUF(f.Metadata())
+	t, err := f.Tokenizer()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		return nil, err
 	}
 	return &Tokenizer{t}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"memra/gguf"
 	"memra/safetensors"
+	"memra/tokenizer"
 )
 
 // Folder is an open model folder, with a GGUF file's metadata and tensors. It is a model.Source.
@@ -20,10 +21,11 @@ type Folder struct {
 	meta    *gguf.Metadata
 	tensors []gguf.Tensor
 	file    *safetensors.File
+	unsaid  error // why the metadata says nothing of the tokenizer; nil: it does
 }
 
-// Open reads a folder's configuration and tokenizer, and maps its weights. Its error lists everything that is wrong with the
-// folder.
+// Open reads a folder's configuration and tokenizer, and maps its weights. Its error lists everything that is wrong with them,
+// but for the tokenizer: a model can be looked at without one, so that Vocabulary says what is wrong with it.
 func Open(path string) (*Folder, error) {
 	f := &Folder{path: path}
 	if err := f.open(); err != nil {
@@ -40,6 +42,22 @@ func (f *Folder) Metadata() *gguf.Metadata { return f.meta }
 
 // Tensors returns the weights, in the order of the files.
 func (f *Folder) Tensors() []gguf.Tensor { return f.tensors }
+
+// Vocabulary returns why Metadata has no keys of the tokenizer: the folder has none, or one that GGUF has no words for. It is nil
+// where it has them.
+func (f *Folder) Vocabulary() error { return f.unsaid }
+
+// Tokenizer builds the folder's tokenizer.
+func (f *Folder) Tokenizer() (*tokenizer.Tokenizer, error) {
+	if f.unsaid != nil {
+		return nil, f.unsaid
+	}
+	t, err := tokenizer.FromGGUF(f.meta)
+	if err != nil {
+		return nil, fmt.Errorf("hf: %s: %w", f.path, err)
+	}
+	return t, nil
+}
 
 // Release tells the system that the weights' pages are not needed for now.
 func (f *Folder) Release() { f.file.Release() }
@@ -67,13 +85,26 @@ func (f *Folder) open() error {
 	t.meta.Set("general.name", nameOf(f.path))
 	fam.config(t)
 	if len(faults) == 0 { // what follows depends on the sizes
-		if err := vocabulary(f.path, t); err != nil {
-			faults = append(faults, err)
-		}
+		f.unsaid = f.describeTokenizer(t)
 		f.translate(t)
 	}
 	f.meta = t.meta
 	return errors.Join(faults...)
+}
+
+// describeTokenizer sets the metadata's keys of the tokenizer, all or none, and the chat template.
+func (f *Folder) describeTokenizer(t *translation) error {
+	var faults []error
+	own := *t
+	own.object.faults, own.meta = &faults, new(gguf.Metadata)
+	err := errors.Join(append([]error{vocabulary(f.path, &own)}, faults...)...)
+	if err != nil {
+		return err
+	}
+	for key, value := range own.meta.All() {
+		t.meta.Set(key, value)
+	}
+	return nil
 }
 
 // readConfig reads config.json and finds the family.

@@ -90,7 +90,6 @@ func TestAFaultyFolderIsRefusedWithAllThatIsWrong(t *testing.T) {
 	}{
 		{"no config.json", remove("config.json"), []string{"is a folder without config.json"}},
 		{"no weights", remove("model.safetensors"), []string{"no weights: want model.safetensors"}},
-		{"no tokenizer", remove("tokenizer.json"), []string{"neither tokenizer.json nor tokenizer.model"}},
 		{"several settings at once", func(t *testing.T, dir string) {
 			config("hidden_act", "relu")(t, dir)
 			config("num_hidden_layers", "two")(t, dir)
@@ -114,6 +113,26 @@ func TestAFaultyFolderIsRefusedWithAllThatIsWrong(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: %v, want fs.ErrNotExist", err)
+	}
+}
+
+func TestAFolderWithoutATokenizerCanBeLookedAt(t *testing.T) {
+	f, err := openZip(t, "testdata/tiny/llama-plain.zip", func(dir string) {
+		if err := os.Remove(filepath.Join(dir, "tokenizer.json")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, refused := f.Tokenizer()
+	for _, err := range []error{f.Vocabulary(), refused} {
+		if err == nil || !strings.Contains(err.Error(), "neither tokenizer.json nor tokenizer.model") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if _, ok := f.Metadata().Get("tokenizer.ggml.model"); ok || len(f.Tensors()) == 0 {
+		t.Errorf("%d tensors, and a tokenizer's keys", len(f.Tensors()))
 	}
 }
 
