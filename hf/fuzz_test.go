@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"encoding/json"
 	"testing"
 
 	"memra/gguf"
@@ -43,16 +44,36 @@ func FuzzTokenizer(f *testing.F) {
 	f.Add([]byte(smallSPM()), true)
 	f.Add([]byte("\x0a\x08\x0a\x01a\x15\x00\x00\x80\x3f\x12\x02\x18\x02\x1a\x04\x18\x00\x20\x00"), false)
 	f.Fuzz(func(t *testing.T, data []byte, isJSON bool) {
-		name := "tokenizer.model"
-		if isJSON {
-			name = "tokenizer.json"
+		v, added, err := parseVocabulary(data, isJSON)
+		if err == nil {
+			err = v.add("f", added, 4)
 		}
-		meta, err := readVocabulary(t, 4, map[string]string{name: string(data)})
 		if err != nil {
 			return
 		}
+		tr := &translation{meta: new(gguf.Metadata)}
+		v.set(tr)
+		meta := tr.meta
 		if tok, err := tokenizer.FromGGUF(meta); err == nil {
 			tok.Encode("ab a", tokenizer.Options{})
 		}
 	})
+}
+
+// parseVocabulary does what vocabulary does, with a file's bytes.
+func parseVocabulary(data []byte, isJSON bool) (*vocab, []addedToken, error) {
+	if !isJSON {
+		v, err := readSentencePiece(data)
+		return v, nil, err
+	}
+	var file tokenizerJSON
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, nil, err
+	}
+	read := func() (*vocab, error) { return byteLevel("f", &file) }
+	if file.Model.ByteFallback {
+		read = func() (*vocab, error) { return scoresOfMerges(&file) }
+	}
+	v, err := read()
+	return v, file.AddedTokens, err
 }
