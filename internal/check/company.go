@@ -20,11 +20,13 @@ func (c *checker) company() []one {
 	var list []one
 	for _, t := range c.formats() {
 		list = append(list, one{fmt.Sprintf("a row in any company: matmul %v", t), func(c *checker) (string, error) {
-			w, _, err := c.weight(t, 200, 1280)
+			s := pick(c, 1, [2]int{72, 768}, [2]int{200, 1280})
+			outputs, width := s[len(s)-1][0], s[len(s)-1][1]
+			w, _, err := c.weight(t, outputs, width)
 			if err != nil {
 				return "", err
 			}
-			return c.alike(1280, func(ops compute.Ops, x compute.Tensor, _ []int) compute.Tensor { return ops.MatMul(x, w) })
+			return c.alike(width, func(ops compute.Ops, x compute.Tensor, _ []int) compute.Tensor { return ops.MatMul(x, w) })
 		}})
 	}
 	list = append(list,
@@ -75,11 +77,12 @@ func (c *checker) alike(width int, f func(ops compute.Ops, x compute.Tensor, row
 }
 
 func (c *checker) logitsAlike() (string, error) {
-	w, _, err := c.weight(gguf.Q6_K, 300, 1280)
+	const width = 768
+	w, _, err := c.weight(gguf.Q6_K, 100, width)
 	if err != nil {
 		return "", err
 	}
-	return c.alike(1280, func(ops compute.Ops, x compute.Tensor, rows []int) compute.Tensor {
+	return c.alike(width, func(ops compute.Ops, x compute.Tensor, rows []int) compute.Tensor {
 		b := new(compute.Batch)
 		for range rows {
 			b.Add(0, 0, -1, true)
