@@ -41,6 +41,9 @@ func Convert(ctx context.Context, folder, path string, o ConvertOptions) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("memra: %s: is a folder, want the name of the file to write, such as %s", path, filepath.Join(path, "model.gguf"))
 	}
+	if inside(folder, path) && filepath.Ext(path) != ".gguf" {
+		return fmt.Errorf("memra: %s: lies in the model's folder, whose files are not to be replaced; want a name that ends in .gguf", path)
+	}
 	f, err := hf.Open(folder)
 	if err != nil {
 		return err
@@ -82,6 +85,13 @@ func Convert(ctx context.Context, folder, path string, o ConvertOptions) error {
 		o.Progress(total, total)
 	}
 	return nil
+}
+
+// inside reports whether a file lies, or would lie, in a folder.
+func inside(folder, path string) bool {
+	a, errA := os.Stat(folder)
+	b, errB := os.Stat(filepath.Dir(path))
+	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
 func isFloat(t gguf.Type) bool { return t == gguf.F32 || t == gguf.F16 || t == gguf.BF16 }

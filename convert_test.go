@@ -169,6 +169,7 @@ func TestConvertWritesAllOrNothing(t *testing.T) {
 		{"a file for a folder", path, path, "", "is a file, want a Hugging Face model folder"},
 		{"an empty folder", t.TempDir(), path, "", "is a folder without config.json"},
 		{"a folder for a file", folder, dir, "", "is a folder, want the name of the file to write"},
+		{"a file of the folder", folder, filepath.Join(folder, "model.safetensors"), "", "whose files are not to be replaced"},
 		{"a type for which there is quantize", folder, path, "q8_0", `type "q8_0", want auto, f32, f16 or bf16`},
 		{"a place that is not there", folder, filepath.Join(dir, "a", "b.gguf"), "", "no such file"},
 	} {
