@@ -20,24 +20,46 @@ type bpe struct {
 	scratch sync.Pool // *merger
 }
 
-// newBPE builds the encoder. text holds the bytes of each token.
-func newBPE(c *Config, pre preTokenizer, text []string) (*bpe, error) {
-	b := &bpe{split: pre.split, unknown: None, pairs: newPairs(len(c.Merges))}
+// newBPE builds the encoder. tokens are written in GPT-2's alphabet; usable tells which of them text may become.
+func newBPE(tokens []string, usable func(id int) bool, merges [][2]string, pre preTokenizer) (*bpe, error) {
+	b := &bpe{split: pre.split, unknown: None, pairs: newPairs(len(merges))}
 	b.scratch.New = newScratch
 	for i := range b.byteID {
 		b.byteID[i] = None
 	}
-	escaped := newTexts(c.Tokens)
-	for id := range c.Tokens {
-		if !mergeable(c.typeOf(id)) {
+	escaped, words := newTexts(tokens), make([]string, len(tokens))
+	for id, token := range tokens {
+		if !usable(id) {
 			continue
 		}
 		escaped.insert(int32(id))
-		if len(text[id]) == 1 && b.byteID[text[id][0]] == None {
-			b.byteID[text[id][0]] = int32(id)
+		text, ok := unescapeBytes(token)
+		if !ok {
+			continue
+		}
+		words[id] = text
+		if len(text) == 1 && b.byteID[text[0]] == None {
+			b.byteID[text[0]] = int32(id)
 		}
 	}
-	for rank, m := range c.Merges {
+	for rank, m := range merges {
+		if err := b.pairs.merge(escaped, rank, m[0], m[1]); err != nil {
+			return nil, err
+		}
+	}
+	if pre.wholeWords {
+		b.words = newTexts(words)
+		for id := range words {
+			b.words.insert(int32(id))
+		}
+	}
+	return b, nil
+}
+
+// cutMerges reads merges as GGUF writes them: two tokens with a space between them, of which the first may begin with one.
+func cutMerges(all []string) ([][2]string, error) {
+	pairs := make([][2]string, len(all))
+	for rank, m := range all {
 		cut := 0
 		if m != "" {
 			cut = 1 + strings.IndexByte(m[1:], ' ')
@@ -45,19 +67,9 @@ func newBPE(c *Config, pre preTokenizer, text []string) (*bpe, error) {
 		if cut == 0 {
 			return nil, fmt.Errorf("tokenizer: merge %d is %q, want two tokens with a space between them; convert again", rank, m)
 		}
-		if err := b.pairs.merge(escaped, rank, m[:cut], m[cut+1:]); err != nil {
-			return nil, err
-		}
+		pairs[rank] = [2]string{m[:cut], m[cut+1:]}
 	}
-	if pre.wholeWords {
-		b.words = newTexts(text)
-		for id := range text {
-			if mergeable(c.typeOf(id)) {
-				b.words.insert(int32(id))
-			}
-		}
-	}
-	return b, nil
+	return pairs, nil
 }
 
 // mergeable tells whether merging text can make a token of a type. Added tokens are found before that, others never.

@@ -27,12 +27,33 @@ var letterOf, byteOf = func() (letters [256]rune, bytes [256 + 68]int16) {
 // appendBytes appends the bytes that the characters of text stand for. A text with a character outside the alphabet was
 // never escaped, and is appended as it is.
 func appendBytes(dst []byte, text string) []byte {
-	n := len(dst)
+	if raw, ok := unescapeBytes(text); ok {
+		return append(dst, raw...)
+	}
+	return append(dst, text...)
+}
+
+// unescapeBytes returns the bytes that the characters of text stand for; ok is false if one is outside the alphabet.
+func unescapeBytes(text string) (raw string, ok bool) {
+	if plainBytes(text) {
+		return text, true
+	}
+	b := make([]byte, 0, len(text))
 	for _, r := range text {
 		if int(r) >= len(byteOf) || byteOf[r] < 0 {
-			return append(dst[:n], text...)
+			return "", false
 		}
-		dst = append(dst, byte(byteOf[r]))
+		b = append(b, byte(byteOf[r]))
 	}
-	return dst
+	return string(b), true
+}
+
+// plainBytes tells whether all of a text stands for itself.
+func plainBytes(text string) bool {
+	for i := range len(text) {
+		if text[i] < '!' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }

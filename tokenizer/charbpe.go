@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -99,13 +98,9 @@ func gemma4FromGGUF(c *Config) (*pipeline, error) {
 			chars.insert(int32(id))
 		}
 	}
-	merges := make([][2]string, len(c.Merges))
-	for i, m := range c.Merges {
-		l, r, ok := strings.Cut(m, " ")
-		if !ok {
-			return nil, fmt.Errorf("tokenizer: merge %d is %q, want two tokens with a space between them; convert again", i, m)
-		}
-		merges[i] = [2]string{l, r}
+	merges, err := cutMerges(c.Merges)
+	if err != nil {
+		return nil, err
 	}
 	b, err := newCharBPE(chars, merges)
 	if err != nil {

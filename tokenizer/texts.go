@@ -41,8 +41,11 @@ func (t *texts) slot(text string) (s *textSlot, check uint32) {
 	}
 }
 
-// insert adds a token; of several with the same text the first counts.
+// insert adds a token that has a text; of several with the same text the first counts.
 func (t *texts) insert(id int32) {
+	if t.all[id] == "" {
+		return
+	}
 	if s, check := t.slot(t.all[id]); s.id == None {
 		*s = textSlot{check, id}
 	}

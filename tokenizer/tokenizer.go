@@ -81,12 +81,12 @@ func (t *Tokenizer) build(c *Config) (err error) {
 			return err
 		}
 		t.setTexts(c, func(dst []byte, id int) []byte { return appendBytes(dst, c.Tokens[id]) })
-		texts := make([]string, len(c.Tokens))
-		for id := range texts {
-			texts[id] = t.text(int32(id))
+		var merges [][2]string
+		if merges, err = cutMerges(c.Merges); err != nil {
+			return err
 		}
 		addBOS = pre.addBOS
-		t.model, err = newBPE(c, pre, texts)
+		t.model, err = newBPE(c.Tokens, func(id int) bool { return mergeable(c.typeOf(id)) }, merges, pre)
 	case "gemma4":
 		t.setTexts(c, spaces)
 		addBOS = true
@@ -128,21 +128,27 @@ func (t *Tokenizer) build(c *Config) (err error) {
 	return nil
 }
 
-// setTexts unescapes all tokens. The text of special and added tokens is never escaped.
+// setTexts unescapes all tokens of a GGUF file. The text of special and added tokens is never escaped there.
 func (t *Tokenizer) setTexts(c *Config, unescape func(dst []byte, id int) []byte) {
+	t.fillTexts(c.Tokens, func(dst []byte, id int) []byte {
+		switch t.types[id] {
+		case Control, Unknown, UserDefined:
+			return append(dst, c.Tokens[id]...)
+		}
+		return unescape(dst, id)
+	})
+}
+
+// fillTexts sets the text of each token, which text appends.
+func (t *Tokenizer) fillTexts(tokens []string, text func(dst []byte, id int) []byte) {
 	size := 0
-	for _, s := range c.Tokens {
+	for _, s := range tokens {
 		size += len(s)
 	}
 	all := make([]byte, 0, size)
-	t.ends = make([]uint32, len(c.Tokens))
-	for id, s := range c.Tokens {
-		switch t.types[id] {
-		case Control, Unknown, UserDefined:
-			all = append(all, s...)
-		default:
-			all = unescape(all, id)
-		}
+	t.ends = make([]uint32, len(tokens))
+	for id := range tokens {
+		all = text(all, id)
 		t.ends[id] = uint32(len(all))
 	}
 	t.all = string(all)

@@ -135,6 +135,9 @@ def vocabulary(path):
 
 
 def added(tok, tokens, types, special):
+    """Adds the tokens that are text, with special those that are not, too; with None neither."""
+    if special is None:
+        return tok
     for text, kind in zip(tokens, types):
         if kind == USER_DEFINED or special and kind in (CONTROL, UNKNOWN):
             tok.add_tokens([AddedToken(text, normalized=False, special=False)])
@@ -184,4 +187,5 @@ def main():
         write(name + ".json.gz", {"plain": encode(plain), "special": encode(special)})
 
 
-main()
+if __name__ == "__main__":
+    main()
