@@ -193,7 +193,7 @@ func (m *Model) conversation(messages []chat.Message) ([]int32, error) {
 		return nil, err
 	}
 	text, err := m.template.Render(chat.Input{Messages: messages, AddGenerationPrompt: true,
-		BOS: m.special(m.tokenizer.BOS()), EOS: m.special(m.tokenizer.EOS())})
+		BOS: special(m.tokenizer, m.tokenizer.BOS()), EOS: special(m.tokenizer, m.tokenizer.EOS())})
 	if err != nil {
 		return nil, err
 	}
@@ -202,12 +202,4 @@ func (m *Model) conversation(messages []chat.Message) ([]int32, error) {
 		tokens = append([]int32{bos}, tokens...) // the template did not write it
 	}
 	return tokens, nil
-}
-
-// special is the text of a special token, "" for none.
-func (m *Model) special(id int32) string {
-	if id == tokenizer.None {
-		return ""
-	}
-	return string(m.tokenizer.Piece(id))
 }

@@ -1,6 +1,11 @@
 package memra
 
-import "memra/tokenizer"
+import (
+	"os"
+	"path/filepath"
+
+	"memra/tokenizer"
+)
 
 // Tokenizer turns text into tokens and back. A Model has its own; OpenTokenizer reads one without the weights. It is safe for
 // concurrent use.
@@ -8,8 +13,16 @@ type Tokenizer struct {
 	tokenizer *tokenizer.Tokenizer
 }
 
-// OpenTokenizer reads the tokenizer of a model file, which no family here need be able to run.
+// OpenTokenizer reads the tokenizer of a model, which no family here need be able to run: of a GGUF file, which may hold nothing
+// else, or of a folder with tokenizer.json, likewise.
 func OpenTokenizer(path string) (*Tokenizer, error) {
+	if _, err := os.Stat(filepath.Join(path, "tokenizer.json")); err == nil {
+		t, err := tokenizer.OpenHF(path)
+		if err != nil {
+			return nil, err
+		}
+		return &Tokenizer{t}, nil
+	}
 	f, err := openFile(path)
 	if err != nil {
 		return nil, err
