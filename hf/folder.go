@@ -47,8 +47,12 @@ func (f *Folder) Tensors() []gguf.Tensor { return f.tensors }
 // where it has them.
 func (f *Folder) Vocabulary() error { return f.unsaid }
 
-// Tokenizer builds the folder's tokenizer.
+// Tokenizer builds the folder's tokenizer: what tokenizer.json means, or where there is none, the vocabulary that Metadata has of
+// a tokenizer.model.
 func (f *Folder) Tokenizer() (*tokenizer.Tokenizer, error) {
+	if _, err := os.Stat(filepath.Join(f.path, "tokenizer.json")); err == nil {
+		return tokenizer.OpenHF(f.path)
+	}
 	if f.unsaid != nil {
 		return nil, f.unsaid
 	}
