@@ -13,7 +13,7 @@ import (
 // HFFiles are the files of a Hugging Face folder that describe its tokenizer.
 type HFFiles struct {
 	Tokenizer     []byte // tokenizer.json: the tokenizer itself
-	Config        []byte // tokenizer_config.json: names of start and end tokens, and whether they are added; nil if there is none
+	Config        []byte // tokenizer_config.json: names of start and end tokens, more added tokens; nil if there is none
 	SpecialTokens []byte // special_tokens_map.json: such names in older folders; nil if there is none
 	Generation    []byte // generation_config.json: more end tokens; nil if there is none
 }
@@ -124,8 +124,7 @@ func newHF(f HFFiles) (*Tokenizer, error) {
 	if t.before, t.after, err = hfPostProcessor(file.PostProcessor, t.Vocab()); err != nil {
 		return nil, err
 	}
-	if config.explicit {
-		t.before, t.after = nil, nil
+	if len(file.PostProcessor) == 0 || string(file.PostProcessor) == "null" { // else it alone decides, as in transformers
 		if config.addBOS && t.bos != None {
 			t.before = []int32{t.bos}
 		}
@@ -167,8 +166,7 @@ func (t *Tokenizer) addHFAdded(v *hfVocab, p *pipeline) {
 // hfConfig is what the other files say.
 type hfConfig struct {
 	bos, eos       string // "" for none
-	explicit       bool   // whether they say if start and end tokens are added, whatever the post-processor does
-	addBOS, addEOS bool
+	addBOS, addEOS bool   // where there is no post-processor
 	added          []hfAdded
 	ends           hfIDs // more end tokens
 }
@@ -179,8 +177,8 @@ func readHFConfig(f HFFiles) (c hfConfig, err error) {
 		EOS   hfName             `json:"eos_token"`
 		Added map[string]hfAdded `json:"added_tokens_decoder"`
 
-		AddBOS json.RawMessage `json:"add_bos_token"`
-		AddEOS json.RawMessage `json:"add_eos_token"`
+		AddBOS bool `json:"add_bos_token"`
+		AddEOS bool `json:"add_eos_token"`
 	}
 	for _, file := range []struct {
 		name string
@@ -199,19 +197,7 @@ func readHFConfig(f HFFiles) (c hfConfig, err error) {
 		if n.EOS != "" {
 			c.eos = string(n.EOS)
 		}
-		for _, flag := range []struct {
-			name string
-			raw  json.RawMessage
-			to   *bool
-		}{{"add_bos_token", n.AddBOS, &c.addBOS}, {"add_eos_token", n.AddEOS, &c.addEOS}} {
-			if flag.raw == nil {
-				continue
-			}
-			c.explicit = true
-			if err := json.Unmarshal(flag.raw, flag.to); err != nil {
-				return c, fmt.Errorf("%s: %s: %w", file.name, flag.name, err)
-			}
-		}
+		c.addBOS, c.addEOS = c.addBOS || n.AddBOS, c.addEOS || n.AddEOS
 		if c.added, err = sortedAdded(n.Added); err != nil {
 			return c, fmt.Errorf("%s: added_tokens_decoder: %w", file.name, err)
 		}
