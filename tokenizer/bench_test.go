@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,5 +73,20 @@ func BenchmarkDecode(b *testing.B) {
 				tok.Decode(ids)
 			}
 		})
+	}
+}
+
+// BenchmarkHF encodes prose, and a million equal characters, with every kind of tokenizer.json.
+func BenchmarkHF(b *testing.B) {
+	toks := hfTokenizers(b)
+	for _, name := range slices.Sorted(maps.Keys(toks)) {
+		for text, s := range map[string]string{"prose": prose, "equal": strings.Repeat("a", 1_000_000), "spaces": strings.Repeat(" ", 1_000_000)} {
+			b.Run(name+"/"+text, func(b *testing.B) {
+				b.SetBytes(int64(len(s)))
+				for b.Loop() {
+					toks[name].Encode(s, Options{})
+				}
+			})
+		}
 	}
 }

@@ -80,6 +80,28 @@ var hfTexts = sync.OnceValue(func() []string {
 	return texts
 })
 
+// lossless are the kinds that give back all bytes.
+var lossless = map[string]bool{"gpt2": true, "llama3": true, "gpt-oss": true, "tekken": true, "deepseek-v3": true, "cl100k": true, "smollm": true, "falcon": true}
+
+// hfTokenizers opens all tokenizers of testdata/hf, by name.
+func hfTokenizers(t testing.TB) map[string]*Tokenizer {
+	toks := map[string]*Tokenizer{}
+	paths, err := filepath.Glob("testdata/hf/*.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".json.gz")
+		if name == "parts" {
+			continue
+		}
+		if g := readHFGolden(t, name); g.Files != nil {
+			toks[name] = g.open(t)
+		}
+	}
+	return toks
+}
+
 func hash16(plain, prompt []int32) uint16 {
 	h := uint32(2166136261)
 	for _, id := range slices.Concat(plain, []int32{-1}, prompt) {
@@ -143,7 +165,7 @@ func (g *hfGolden) compare(t *testing.T, tok *Tokenizer, prompt Options) {
 
 // TestByteLevelTokenizersGiveBackAllBytes holds for texts that Hugging Face's library cannot be asked about, too.
 func TestByteLevelTokenizersGiveBackAllBytes(t *testing.T) {
-	for _, name := range []string{"gpt2", "llama3", "gpt-oss", "tekken", "deepseek-v3", "cl100k", "smollm", "falcon"} {
+	for name := range lossless {
 		tok := readHFGolden(t, name).open(t)
 		for i, text := range hfTexts()[:2000] {
 			if i%2 == 0 && len(text) > 2 { // no longer UTF-8
