@@ -159,6 +159,9 @@ func sentencePieceNormaliser(c *charsmap, prefix, trim bool) normaliser {
 			b.WriteString(s[i:end])
 			first, i = false, end
 		}
+		if trim { // also what was no space
+			return strings.TrimRight(b.String(), escapedSpace)
+		}
 		return b.String()
 	}
 }

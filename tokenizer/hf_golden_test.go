@@ -92,7 +92,7 @@ func hfTokenizers(t testing.TB) map[string]*Tokenizer {
 	}
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".json.gz")
-		if name == "parts" {
+		if name == "parts" || name == "sentencepiece" {
 			continue
 		}
 		if g := readHFGolden(t, name); g.Files != nil {
@@ -120,7 +120,7 @@ func TestTokenizersAgreeWithHuggingFace(t *testing.T) {
 	}
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".json.gz")
-		if name == "parts" {
+		if name == "parts" || name == "sentencepiece" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -183,5 +183,87 @@ func TestByteLevelTokenizersGiveBackAllBytes(t *testing.T) {
 				t.Errorf("%s: %q decodes to %q", name, text, tok.Decode(ids))
 			}
 		}
+	}
+}
+
+// TestUnigramVocabulariesOfGGUFGiveSentencePiecesTokens compares 10,000 texts, invalid ones aside.
+func TestUnigramVocabulariesOfGGUFGiveSentencePiecesTokens(t *testing.T) {
+	g := golden[struct {
+		Config Config
+		Hash   []byte
+	}](t, "hf/sentencepiece.json.gz")
+	tok, err := New(g.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := 0
+	for i, text := range hfTexts() {
+		got := tok.Encode(text, Options{})
+		if hash16(got, nil) != binary.LittleEndian.Uint16(g.Hash[2*i:]) {
+			if wrong++; wrong <= 5 {
+				t.Errorf("text %d, %q has other tokens: %v", i, text, got)
+			}
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d of %d texts have other tokens", wrong, len(hfTexts()))
+	}
+}
+
+// TestGemma4IsBPEOverCharacters makes a vocabulary of that kind of a tokenizer.json. Only line breaks, which GGUF's merges cannot
+// have, are another matter.
+func TestGemma4IsBPEOverCharacters(t *testing.T) {
+	g := readHFGolden(t, "gemma")
+	var file struct {
+		Model struct {
+			Vocab  map[string]int32
+			Merges [][2]string
+		}
+	}
+	if err := json.Unmarshal(g.Files["tokenizer.json"], &file); err != nil {
+		t.Fatal(err)
+	}
+	c := absent()
+	c.Model, c.UNK, c.BOS = "gemma4", 0, 1
+	c.Tokens, c.Types = make([]string, len(file.Model.Vocab)), make([]Type, len(file.Model.Vocab))
+	for text, id := range file.Model.Vocab {
+		c.Tokens[id], c.Types[id] = text, Normal
+		if _, err := parseByte(text); err == nil {
+			c.Types[id] = Byte
+		}
+	}
+	c.Types[0], c.Types[1], c.Types[2] = Unknown, Control, Control
+	for _, m := range file.Model.Merges {
+		if !strings.Contains(m[0]+m[1], "\n") {
+			c.Merges = append(c.Merges, m[0]+" "+m[1])
+		}
+	}
+	tok, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := g.open(t)
+	compared := 0
+	for _, text := range hfTexts() {
+		ids := want.Encode(text, Options{})
+		if strings.Contains(text, "\n") || strings.Contains(text, "word") || slices.ContainsFunc(ids, func(id int32) bool { return int(id) >= len(c.Tokens) }) {
+			continue
+		}
+		compared++
+		if got := tok.Encode(text, Options{}); !slices.Equal(got, ids) {
+			t.Fatalf("%q is %v, want %v", text, got, ids)
+		}
+	}
+	if compared < 5000 {
+		t.Errorf("only %d texts compared", compared)
+	}
+	breaks := c
+	breaks.Tokens = append(slices.Clone(c.Tokens), "\n\n\n")
+	breaks.Types = append(slices.Clone(c.Types), Normal)
+	if tok, err = New(breaks); err != nil {
+		t.Fatal(err)
+	}
+	if ids := tok.Encode("a\n\n\nb", Options{}); len(ids) != 3 || int(ids[1]) != len(c.Tokens) {
+		t.Errorf("three line breaks, which are a token, are %v", ids)
 	}
 }

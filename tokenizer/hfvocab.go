@@ -12,8 +12,9 @@ import (
 
 // hfVocab is the vocabulary of tokenizer.json: the model's tokens and the added ones.
 type hfVocab struct {
-	kind      string // of model
-	raw       json.RawMessage
+	kind      string          // of model
+	raw       json.RawMessage // the model without vocab and merges
+	merges    json.RawMessage
 	ids       map[string]int32 // of the model's tokens
 	tokens    []string         // by id; "" where there is none
 	types     []Type
@@ -24,33 +25,41 @@ type hfVocab struct {
 
 // readHFVocab reads the tokens of the model, and joins the added ones.
 func readHFVocab(model json.RawMessage, addedTokens []hfAdded) (*hfVocab, error) {
-	v := &hfVocab{raw: model, ids: map[string]int32{}}
-	var head struct {
-		Type   string
-		Vocab  json.RawMessage
-		Merges json.RawMessage
-		Limit  json.RawMessage `json:"max_input_chars_per_word"`
-	}
-	if err := json.Unmarshal(model, &head); err != nil {
+	v := &hfVocab{ids: map[string]int32{}}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(model, &fields); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
-	switch v.kind = head.Type; {
+	vocab := fields["vocab"]
+	v.merges = fields["merges"]
+	delete(fields, "vocab") // the rest is small
+	delete(fields, "merges")
+	var err error
+	if v.raw, err = json.Marshal(fields); err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	if kind, ok := fields["type"]; ok {
+		if err := json.Unmarshal(kind, &v.kind); err != nil {
+			return nil, fmt.Errorf("model: type: %w", err)
+		}
+	}
+	switch _, limited := fields["max_input_chars_per_word"]; {
 	case v.kind != "":
-	case head.Merges != nil: // old files do not say
+	case v.merges != nil: // old files do not say
 		v.kind = "BPE"
-	case head.Limit != nil:
+	case limited:
 		v.kind = "WordPiece"
-	case bytes.HasPrefix(bytes.TrimSpace(head.Vocab), []byte("[")):
+	case bytes.HasPrefix(bytes.TrimSpace(vocab), []byte("[")):
 		v.kind = "Unigram"
 	}
 	switch v.kind {
 	case "BPE", "WordPiece":
-		if err := json.Unmarshal(head.Vocab, &v.ids); err != nil {
+		if v.ids, err = readVocab(vocab); err != nil {
 			return nil, fmt.Errorf("model %s: vocab: %w", v.kind, err)
 		}
 	case "Unigram":
 		var pieces []hfScored
-		if err := json.Unmarshal(head.Vocab, &pieces); err != nil {
+		if err := json.Unmarshal(vocab, &pieces); err != nil {
 			return nil, fmt.Errorf("model Unigram: vocab: %w", err)
 		}
 		for id, p := range pieces {
@@ -175,14 +184,12 @@ func (v *hfVocab) bpe(byteLevel bool) (wordModel, error) {
 	var p struct {
 		Type         string
 		Dropout      *float64
-		Unknown      *string         `json:"unk_token"`
-		Prefix       *string         `json:"continuing_subword_prefix"`
-		Suffix       *string         `json:"end_of_word_suffix"`
-		Fuse         bool            `json:"fuse_unk"`
-		ByteFallback bool            `json:"byte_fallback"`
-		IgnoreMerges bool            `json:"ignore_merges"`
-		Vocab        json.RawMessage // read before
-		Merges       []hfMerge
+		Unknown      *string `json:"unk_token"`
+		Prefix       *string `json:"continuing_subword_prefix"`
+		Suffix       *string `json:"end_of_word_suffix"`
+		Fuse         bool    `json:"fuse_unk"`
+		ByteFallback bool    `json:"byte_fallback"`
+		IgnoreMerges bool    `json:"ignore_merges"`
 	}
 	if err := strict(v.raw, &p); err != nil {
 		return nil, err
@@ -197,13 +204,20 @@ func (v *hfVocab) bpe(byteLevel bool) (wordModel, error) {
 	}
 	special := map[string]bool{}
 	for _, a := range v.added {
-		special[a.Content] = special[a.Content] || a.Special
-	}
-	merges := make([][2]string, 0, len(p.Merges))
-	for _, m := range p.Merges {
-		if !special[m[0]] && !special[m[1]] && !special[m[0]+m[1]] { // text never becomes a special token
-			merges = append(merges, m)
+		if a.Special {
+			special[a.Content] = true
 		}
+	}
+	merges, err := readMerges(v.merges, v.ids, v.tokens)
+	if err != nil {
+		return nil, fmt.Errorf("merge: %w", err)
+	}
+	if len(special) > 0 { // text never becomes a special token
+		whole := make([]byte, 0, 64)
+		merges = slices.DeleteFunc(merges, func(m [2]string) bool {
+			whole = append(append(whole[:0], m[0]...), m[1]...)
+			return special[m[0]] || special[m[1]] || special[string(whole)]
+		})
 	}
 	unknown := None
 	if p.Unknown != nil {
@@ -264,9 +278,8 @@ func (v *hfVocab) fallback(wanted bool) (ids [256]int32, err error) {
 func (v *hfVocab) unigram() (wordModel, error) {
 	var p struct {
 		Type         string
-		Unknown      *int32          `json:"unk_id"`
-		ByteFallback bool            `json:"byte_fallback"`
-		Vocab        json.RawMessage // read before
+		Unknown      *int32 `json:"unk_id"`
+		ByteFallback bool   `json:"byte_fallback"`
 	}
 	if err := strict(v.raw, &p); err != nil {
 		return nil, err
@@ -303,10 +316,9 @@ func (v *hfVocab) unigram() (wordModel, error) {
 func (v *hfVocab) wordPiece() (wordModel, error) {
 	var p struct {
 		Type    string
-		Unknown string          `json:"unk_token"`
-		Prefix  string          `json:"continuing_subword_prefix"`
-		Most    *int            `json:"max_input_chars_per_word"`
-		Vocab   json.RawMessage // read before
+		Unknown string `json:"unk_token"`
+		Prefix  string `json:"continuing_subword_prefix"`
+		Most    *int   `json:"max_input_chars_per_word"`
 	}
 	if err := strict(v.raw, &p); err != nil {
 		return nil, err
@@ -345,33 +357,6 @@ func (s *hfScored) UnmarshalJSON(data []byte) error {
 	if len(pair) != 2 || pair[0] != &s.text || pair[1] != &s.score {
 		return fmt.Errorf("piece %.80s, want a text and a score", data)
 	}
-	return nil
-}
-
-// hfMerge is two tokens: an array of them, or a text with a space between them.
-type hfMerge [2]string
-
-func (m *hfMerge) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '[' {
-		var pair []string
-		if err := json.Unmarshal(data, &pair); err != nil {
-			return err
-		}
-		if len(pair) != 2 {
-			return fmt.Errorf("merge %.80s, want two tokens", data)
-		}
-		*m = hfMerge(pair)
-		return nil
-	}
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return err
-	}
-	pair, err := cutMerges([]string{text})
-	if err != nil {
-		return fmt.Errorf("merge %.80s, want two tokens with a space between them", data)
-	}
-	*m = hfMerge(pair[0])
 	return nil
 }
 

@@ -10,6 +10,8 @@ parts.json.gz  tables of characters and fragments; text number i is made of them
 NAME.json.gz   {"files": the tokenizer's JSON files (none where a GGUF file has the vocabulary), "hash": base64 of a u16 for
                each text, "full": for every 100th text its tokens as text, its tokens as a prompt, and what those decode to}
 
+sentencepiece.json.gz  {"config": what GGUF has of a unigram vocabulary, "hash": likewise, over the tokens of what sentencepiece itself normalises}
+
 A hash is over the tokens of a text read as nothing but text, then over its tokens as a prompt: special tokens recognised,
 start and end tokens added.
 
@@ -166,7 +168,7 @@ def spm_bpe(normalizer, cut, fallback=True, decoder=SPM_DECODER, fuse=True, spec
 
 
 # A small map, of which some texts begin others: what is replaced, what by.
-RULES = [("\t", " "), ("\n", " "), ("\r\n", "  "), ("\u00a0", " "), ("\u3000", " "), ("\u200d", ""), ("ﬁ", "fi"), ("½", "1/2"), ("😀", ":)"), ("A", "a"), ("A\u0301", "á"), ("e\u0301", "é"),
+RULES = [("\t", " "), ("\n", " "), ("\r\n", " "), ("\u00a0", " "), ("\u3000", " "), ("\u200d", ""), ("ﬁ", "fi"), ("½", "1/2"), ("😀", ":)"), ("A", "a"), ("A\u0301", "á"), ("e\u0301", "é"),
          ("é", "e"), ("が", "か\u3099"), ("한", "han"), ("1\ufe0f", "one"), ("❤", "<3"), ("❤\ufe0f", "love"), ("...", "…"), ("ﬃ", "ffi"), ("ß", "ss")]
 RULES += [(chr(c), chr(c - 0xFEE0)) for c in range(0xFF01, 0xFF5F)]
 
@@ -329,15 +331,33 @@ def golden(name, tok, texts, own):
     write(name, ({"files": files(tok)} if own else {}) | {"hash": base64.b64encode(hashes).decode(), "full": full})
 
 
+def sentencepiece_golden(texts):
+    from sentencepiece import SentencePieceProcessor
+
+    proto = sentencepiece_model(None)
+    own = SentencePieceProcessor(model_proto=proto.SerializeToString())
+    rules = proto.normalizer_spec
+    config = {"Model": "t5", "Tokens": [p.piece for p in proto.pieces], "Scores": [p.score for p in proto.pieces], "Types": [p.type for p in proto.pieces], "UNK": 0, "BOS": 1, "EOS": 2, "EOT": -1, "EOM": -1,
+              "AddSpacePrefix": rules.add_dummy_prefix, "RemoveExtraSpaces": rules.remove_extra_whitespaces, "Charsmap": base64.b64encode(rules.precompiled_charsmap).decode()}
+    # sentencepiece adds scores as float32, which decides among ways that are equally good; llama.cpp and Hugging Face add float64
+    model = Tokenizer(models.Unigram([(p.piece if p.type == 1 else chr(0x10FF00 + i), p.score) for i, p in enumerate(proto.pieces)], unk_id=0))
+    encoded = model.encode_batch([own.normalize(t) for t in texts])
+    hashes = b"".join(fnv(e.ids + [0xFFFFFFFF]).to_bytes(2, "little") for e in encoded)
+    print("as sentencepiece in", sum(e.ids == ids for e, ids in zip(encoded, own.encode(texts))), "of", TEXTS)
+    write("sentencepiece", {"config": config, "hash": base64.b64encode(hashes).decode()})
+
+
 def main():
     only = sys.argv[2:]  # names, to write some of them
     t = tables()
     write("parts", t)
     texts = [text(t, i) for i in range(TEXTS)]
-    for name, tok in tokenizers():
+    if not only or "sentencepiece" in only:
+        sentencepiece_golden(texts)
+    for name, tok in tokenizers() if only != ["sentencepiece"] else []:
         if not only or name in only:
             golden(name, tok, texts, True)
-    for name, tok in real(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".models")):
+    for name, tok in [] if only == ["sentencepiece"] else real(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".models")):
         if not only or name in only:
             golden(name, tok, texts, False)
 
