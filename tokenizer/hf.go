@@ -15,7 +15,7 @@ type HFFiles struct {
 	Tokenizer     []byte // tokenizer.json: the tokenizer itself
 	Config        []byte // tokenizer_config.json: names of start and end tokens, more added tokens; nil if there is none
 	SpecialTokens []byte // special_tokens_map.json: such names in older folders; nil if there is none
-	Generation    []byte // generation_config.json: more end tokens; nil if there is none
+	Generation    []byte // generation_config.json, or config.json where there is none: more end tokens; nil if there is neither
 }
 
 // OpenHF reads the tokenizer of a Hugging Face folder.
@@ -25,7 +25,10 @@ func OpenHF(folder string) (*Tokenizer, error) {
 		name string
 		data *[]byte
 	}{{"tokenizer.json", &f.Tokenizer}, {"tokenizer_config.json", &f.Config}, {"special_tokens_map.json", &f.SpecialTokens},
-		{"generation_config.json", &f.Generation}} {
+		{"generation_config.json", &f.Generation}, {"config.json", &f.Generation}} {
+		if *file.data != nil {
+			continue
+		}
 		data, err := os.ReadFile(filepath.Join(folder, file.name))
 		switch {
 		case err == nil:
