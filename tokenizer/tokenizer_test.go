@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"memra/gguf"
 )
 
 func TestTextOfSpecialTokensIsATokenOnlyWhenAsked(t *testing.T) {
@@ -270,7 +272,16 @@ func TestBadVocabulariesAreRefusedByName(t *testing.T) {
 func TestRealVocabulariesLoadOrAreRefused(t *testing.T) {
 	tok := openVocab(t, filepath.Join(vocabFolder, "ggml-vocab-baichuan.gguf"), "")
 	checkEncoding(t, "baichuan", tok, "Hello, 世界 😀  \n", true)
-	tok = openVocab(t, filepath.Join(vocabFolder, "ggml-vocab-gpt-neox.gguf"), "olmo") // the file itself names none
+	neox := filepath.Join(vocabFolder, "ggml-vocab-gpt-neox.gguf")
+	f, err := gguf.Open(neox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := FromGGUF(f.Meta); err == nil || !strings.Contains(err.Error(), "tokenizer.ggml.pre") {
+		t.Errorf("a file that names no pre-tokeniser: %v", err)
+	}
+	tok = openVocab(t, neox, "olmo")
 	checkEncoding(t, "gpt-neox", tok, "Hello, 世界 😀     \n", false)
 }
 

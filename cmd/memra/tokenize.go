@@ -20,7 +20,8 @@ func newTokenize(a *app) *cobra.Command {
 		Long: `Show the tokens of a text: ids and pieces.
 
 The text is read as a prompt is: the model's start token comes first if it wants one, and the text of a special token stands for
-that token. --no-special reads it as nothing but text. Only the tokenizer is loaded. Bytes that are not UTF-8 have tokens too.`,
+that token. --no-special reads it as nothing but text. Only the tokenizer is loaded: MODEL may be a GGUF file with nothing but a
+vocabulary, or a folder with tokenizer.json. Bytes that are not UTF-8 have tokens too.`,
 		Example: `  memra tokenize -m model.gguf 'Hello, world'
   memra tokenize -m model.gguf --no-special -o json - < file.txt`,
 		Args: oneText,
