@@ -76,8 +76,8 @@ func (r *regex) add(i instruction) int {
 }
 
 func (r *regex) emit(n regexNode) error {
-	if len(r.code) > regexSize {
-		return errors.New("it is too large")
+	if len(r.code) > regexSize || r.choices > regexChoices {
+		return fmt.Errorf("it is too large: more than %d steps or %d choices", regexSize, regexChoices)
 	}
 	switch n := n.(type) {
 	case *charset:

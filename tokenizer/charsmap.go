@@ -48,6 +48,14 @@ func newCharsmap(data []byte) (*charsmap, error) {
 	return c, nil
 }
 
+// longest returns the length of the longest replacement.
+func (c *charsmap) longest() (n int) {
+	for target := range strings.SplitSeq(c.targets, "\x00") {
+		n = max(n, len(target))
+	}
+	return n
+}
+
 // find returns the replacement of the shortest, or the longest, text that s begins with and that has one; n is the length
 // of that text, 0 for none.
 func (c *charsmap) find(s string, longest bool) (target string, n int) {

@@ -34,6 +34,9 @@ func TestUnknownPartsOfTokenizerJSONAreRefusedByName(t *testing.T) {
 		{"a normaliser", `"normalizer":null`, `"normalizer":{"type":"Nmt"}`, "normalizer Nmt"},
 		{"a normaliser in a sequence", `"normalizer":null`, `"normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Klingon"}]}`, "Klingon"},
 		{"sequences without end", `"normalizer":null`, `"normalizer":` + deep, "deep"},
+		{"replacements without end", `"normalizer":null`, `"normalizer":{"type":"Sequence","normalizers":[` + strings.TrimSuffix(strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 50), ",") + `]}`, "times as long"},
+		{"replacements without end in tokens", `"decoder":{"type":"ByteLevel"}`, `"decoder":{"type":"Sequence","decoders":[` + strings.TrimSuffix(strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 50), ",") + `]}`, "times as long"},
+		{"a pattern of too many choices", cut, regex(`a{1,900}b`), "choices"},
 		{"a charsmap that is none", `"normalizer":null`, `"normalizer":{"type":"Precompiled","precompiled_charsmap":"AAAA"}`, "charsmap"},
 		{"a pre-tokeniser", cut, `{"type":"UnicodeScripts"}`, "pre_tokenizer UnicodeScripts"},
 		{"a parameter of a pre-tokeniser", cut, `{"type":"Digits","individual_digits":true,"roman":true}`, "roman"},
@@ -57,6 +60,8 @@ func TestUnknownPartsOfTokenizerJSONAreRefusedByName(t *testing.T) {
 		{"a unigram model without an unknown token", `"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":4},"merges":["a b",["ab","c"]]`, `"Unigram","vocab":[["a",-1]]`, "unk_id"},
 		{"a score that is none", `"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":4},"merges":["a b",["ab","c"]]`, `"Unigram","unk_id":0,"vocab":[["a"]]`, "piece"},
 		{"a WordPiece model without an unknown token", `"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":4},"merges":["a b",["ab","c"]]`, `"WordPiece","unk_token":"[UNK]","vocab":{"a":0}`, "[UNK]"},
+		{"a WordPiece model of long words", `"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":4},"merges":["a b",["ab","c"]]`, `"WordPiece","unk_token":"a","max_input_chars_per_word":1000000,"vocab":{"a":0}`, "max_input_chars_per_word"},
+		{"a unigram model of long tokens", `"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":4},"merges":["a b",["ab","c"]]`, `"Unigram","unk_id":0,"vocab":[["a",-1],["` + strings.Repeat("b", 600) + `",-1]]`, "600 bytes"},
 		{"JSON cut off", `]]}}`, ``, "unexpected end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

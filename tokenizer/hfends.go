@@ -45,7 +45,7 @@ func (v *hfVocab) decoded(d hfDecoding, normalise normaliser) func(dst []byte, i
 
 // hfDecoder reads a decoder. Without one, tokens are words with spaces between them.
 func hfDecoder(raw json.RawMessage) (hfDecoding, error) {
-	d := &hfDecoderReader{}
+	d := &hfDecoderReader{growth: 1}
 	if err := d.read(raw, 0); err != nil {
 		return hfDecoding{}, err
 	}
@@ -69,7 +69,12 @@ type hfDecoderReader struct {
 	level bool
 	fused bool // what follows is about all of the text
 	any   bool // there is a decoder
+
+	growth int // how many times as long a token could become
 }
+
+// mostTokenGrowth is how many times as long a token may become.
+const mostTokenGrowth = 8
 
 func (d *hfDecoderReader) read(raw json.RawMessage, depth int) error {
 	kind, err := component(raw, depth)
@@ -134,6 +139,9 @@ func (d *hfDecoderReader) readOf(kind string, raw json.RawMessage, depth int) er
 		m, err := p.Pattern.matcher()
 		if err != nil {
 			return err
+		}
+		if d.growth *= p.Pattern.growth(p.Content); d.growth > mostTokenGrowth {
+			return fmt.Errorf("with those before it, it could make a token %d times as long, want at most %d", d.growth, mostTokenGrowth)
 		}
 		return d.step(func(s string) string { return replace(s, m, p.Content) })
 	case "Strip":

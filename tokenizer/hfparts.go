@@ -52,22 +52,49 @@ func (p hfPattern) matcher() (matcher, error) {
 	return nil, fmt.Errorf("a pattern that is neither a text nor a regular expression")
 }
 
-// hfNormaliser builds a normaliser; nil if there is none.
-func hfNormaliser(raw json.RawMessage) (normaliser, error) { return hfNormaliserAt(raw, 0) }
+// growth returns how many times as long a text can become when content takes the place of what the pattern matches.
+func (p hfPattern) growth(content string) int {
+	least := 1
+	if p.String != nil {
+		least = len(*p.String)
+	}
+	return max(1, (len(content)+least-1)/least)
+}
 
-func hfNormaliserAt(raw json.RawMessage, depth int) (normaliser, error) {
+// hfNormalisers builds normalisers.
+type hfNormalisers struct {
+	growth float64 // how many times as long a text could become
+}
+
+// mostGrowth is how many times as long a text may become: a file could ask for replacements of replacements without end.
+const mostGrowth = 100_000
+
+// hfNormaliser builds a normaliser; nil if there is none.
+func hfNormaliser(raw json.RawMessage) (normaliser, error) {
+	return (&hfNormalisers{growth: 1}).build(raw, 0)
+}
+
+// grow notes that a component could make a text so many times as long.
+func (h *hfNormalisers) grow(times int) error {
+	if h.growth *= float64(max(1, times)); h.growth > mostGrowth {
+		return fmt.Errorf("with those before it, it could make a text %.3g times as long, want at most %d", h.growth, mostGrowth)
+	}
+	return nil
+}
+
+func (h *hfNormalisers) build(raw json.RawMessage, depth int) (normaliser, error) {
 	kind, err := component(raw, depth)
 	if err != nil || kind == "" {
 		return nil, err
 	}
-	n, err := hfNormaliserOf(kind, raw, depth)
+	n, err := h.buildKind(kind, raw, depth)
 	if err != nil {
 		return nil, fmt.Errorf("normalizer %s: %w", kind, err)
 	}
 	return n, nil
 }
 
-func hfNormaliserOf(kind string, raw json.RawMessage, depth int) (normaliser, error) {
+func (h *hfNormalisers) buildKind(kind string, raw json.RawMessage, depth int) (normaliser, error) {
 	switch kind {
 	case "Sequence":
 		var p struct {
@@ -79,7 +106,7 @@ func hfNormaliserOf(kind string, raw json.RawMessage, depth int) (normaliser, er
 		}
 		var all []normaliser
 		for _, raw := range p.Normalizers {
-			n, err := hfNormaliserAt(raw, depth+1)
+			n, err := h.build(raw, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -118,13 +145,15 @@ func hfNormaliserOf(kind string, raw json.RawMessage, depth int) (normaliser, er
 		}, err
 	case "Prepend":
 		var p struct{ Type, Prepend string }
-		err := strict(raw, &p)
+		if err := strict(raw, &p); err != nil {
+			return nil, err
+		}
 		return func(s string) string {
 			if s == "" {
 				return s
 			}
 			return p.Prepend + s
-		}, err
+		}, h.grow(1 + len(p.Prepend))
 	case "Replace":
 		var p struct {
 			Type, Content string
@@ -134,7 +163,10 @@ func hfNormaliserOf(kind string, raw json.RawMessage, depth int) (normaliser, er
 			return nil, err
 		}
 		m, err := p.Pattern.matcher()
-		return func(s string) string { return replace(s, m, p.Content) }, err
+		if err != nil {
+			return nil, err
+		}
+		return func(s string) string { return replace(s, m, p.Content) }, h.grow(p.Pattern.growth(p.Content))
 	case "BertNormalizer":
 		var p struct {
 			Type    string
@@ -157,7 +189,7 @@ func hfNormaliserOf(kind string, raw json.RawMessage, depth int) (normaliser, er
 		if err != nil {
 			return nil, err
 		}
-		return c.graphemes, nil
+		return c.graphemes, h.grow(c.longest())
 	}
 	return nil, fmt.Errorf("not supported; supported are BertNormalizer, Lowercase, NFC, NFD, NFKC, NFKD, Precompiled, Prepend, Replace, Sequence, " +
 		"Strip and StripAccents")

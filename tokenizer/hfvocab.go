@@ -293,6 +293,9 @@ func (v *hfVocab) unigram() (wordModel, error) {
 		}
 		lowest = min(lowest, score)
 		if v.usable(id) {
+			if n := len(v.tokens[id]); n > longestPiece {
+				return nil, fmt.Errorf("token %d has %d bytes, want at most %d", id, n, longestPiece)
+			}
 			ids = append(ids, int32(id))
 		}
 	}
@@ -339,6 +342,9 @@ func (v *hfVocab) wordPiece() (wordModel, error) {
 	most := usualWord
 	if p.Most != nil {
 		most = *p.Most
+	}
+	if most < 0 || most > mostWord {
+		return nil, fmt.Errorf("max_input_chars_per_word is %d, want at most %d", most, mostWord)
 	}
 	return newWordPiece(start, rest, unknown, most), nil
 }

@@ -48,6 +48,8 @@ const (
 	regexDepth = 50
 	regexTimes = 1000
 	regexSize  = 10_000
+
+	regexChoices = 256 // a bit of memory for each byte of a text and each choice
 )
 
 func parseRegex(pattern string) (regexNode, error) {

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // trie finds all tokens that a text begins with. The children of a node lie side by side, ordered by byte, so that a step
@@ -19,7 +20,7 @@ type trieNode struct {
 	id    int32 // the token that ends here, or None
 }
 
-// newTrie builds a trie of the texts of some tokens; of two with the same text the last counts.
+// newTrie builds a trie of the texts of some tokens; of two with the same text the one that comes last in ids counts.
 func newTrie(texts []string, ids []int32) *trie {
 	type entry struct {
 		text string
@@ -31,12 +32,7 @@ func newTrie(texts []string, ids []int32) *trie {
 			sorted = append(sorted, entry{texts[id], id})
 		}
 	}
-	slices.SortFunc(sorted, func(a, b entry) int {
-		if c := strings.Compare(a.text, b.text); c != 0 {
-			return c
-		}
-		return int(a.id - b.id)
-	})
+	slices.SortStableFunc(sorted, func(a, b entry) int { return strings.Compare(a.text, b.text) })
 	t := &trie{nodes: []trieNode{{id: None}}}
 	// Nodes are made level by level; each stands for a range of sorted that shares its first depth bytes.
 	type level struct{ node, from, to, depth int }
@@ -92,4 +88,18 @@ func (t *trie) step(node int32, b byte) int32 {
 		}
 	}
 	return -1
+}
+
+// longest returns the longest token that a text begins with, and its length; 0 for none. It ends where a character does.
+func (t *trie) longest(text string) (id int32, n int) {
+	node := int32(0)
+	for i := range len(text) {
+		if node = t.step(node, text[i]); node < 0 {
+			break
+		}
+		if found := t.nodes[node].id; found != None && (i+1 == len(text) || utf8.RuneStart(text[i+1])) {
+			id, n = found, i+1
+		}
+	}
+	return id, n
 }

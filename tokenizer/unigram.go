@@ -20,6 +20,9 @@ type unigram struct {
 // unknownPenalty is what a character without a token scores below the lowest score of a token.
 const unknownPenalty = 10
 
+// longestPiece is the most bytes of a token: the time for a text grows with its length times that.
+const longestPiece = 512
+
 // best is the best way to cut a word up to some byte.
 type best struct {
 	score float64
@@ -105,6 +108,9 @@ func t5FromGGUF(c *Config) (*pipeline, error) {
 		default:
 			u.scores[id] = float64(c.Scores[id])
 			lowest = min(lowest, u.scores[id])
+		}
+		if n := len(c.Tokens[id]); n > longestPiece {
+			return nil, fmt.Errorf("tokenizer: token %d has %d bytes, want at most %d", id, n, longestPiece)
 		}
 		ids = append(ids, int32(id))
 	}

@@ -9,28 +9,24 @@ import (
 // wordPiece is BERT's vocabulary: a word is cut from the left, each time by the longest token. A word that cannot be cut
 // to its end, or that is too long, is unknown as a whole.
 type wordPiece struct {
-	start, rest *texts // tokens that begin a word, and those that go on with one
-	longest     int    // bytes of the longest token
+	start, rest *trie // tokens that begin a word, and those that go on with one
 	unknown     int32
 	most        int // characters of a word that is looked at
 }
 
-// usualWord is the most characters of a word that BERT's tokenizers look at.
-const usualWord = 100
+const (
+	usualWord = 100 // characters of a word that BERT's tokenizers look at
+	mostWord  = 400 // and that any may: the time for a word grows with the square
+)
 
 // newWordPiece builds the model from the texts of tokens that begin a word and of those that go on with one; in both, ""
 // stands for a token that is not of that kind.
 func newWordPiece(start, rest []string, unknown int32, most int) *wordPiece {
-	w := &wordPiece{start: newTexts(start), rest: newTexts(rest), unknown: unknown, most: most}
-	for id := range start {
-		for _, t := range []*texts{w.start, w.rest} {
-			if t.all[id] != "" {
-				t.insert(int32(id))
-				w.longest = max(w.longest, len(t.all[id]))
-			}
-		}
+	ids := make([]int32, len(start))
+	for id := range ids {
+		ids[id] = int32(len(ids) - 1 - id) // of tokens with the same text the first counts
 	}
-	return w
+	return &wordPiece{start: newTrie(start, ids), rest: newTrie(rest, ids), unknown: unknown, most: most}
 }
 
 func (w *wordPiece) word(dst []int32, word string, _ *scratch) []int32 {
@@ -38,21 +34,12 @@ func (w *wordPiece) word(dst []int32, word string, _ *scratch) []int32 {
 		return append(dst, w.unknown)
 	}
 	begin := len(dst)
-	table := w.start
-	for i := 0; i < len(word); table = w.rest {
-		end, id := min(len(word), i+w.longest), None
-		for ; end > i; end-- {
-			if end < len(word) && !utf8.RuneStart(word[end]) {
-				continue
-			}
-			if id = table.find(word[i:end]); id != None {
-				break
-			}
-		}
-		if id == None {
+	for i, t := 0, w.start; i < len(word); t = w.rest {
+		id, n := t.longest(word[i:])
+		if n == 0 {
 			return append(dst[:begin], w.unknown)
 		}
-		dst, i = append(dst, id), end
+		dst, i = append(dst, id), i+n
 	}
 	return dst
 }
