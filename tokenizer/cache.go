@@ -5,9 +5,9 @@ import "hash/maphash"
 // scratch is what encoding a text needs besides its result: reused, never shared by two calls at once.
 type scratch struct {
 	merger
-	recent recent // words
-	parts  recent // parts of words, of charBPE
-	ways   []best // of unigram
+	recent recent  // words
+	parts  *recent // parts of words, of charBPE
+	ways   []best  // of unigram
 }
 
 // recent remembers the tokens of short words, which make up most of any text: a word's tokens depend on nothing else. A
@@ -25,9 +25,7 @@ type knownWord struct {
 	ids    [10]int32
 }
 
-func newScratch() any {
-	return &scratch{recent: recent{seed: maphash.MakeSeed()}, parts: recent{seed: maphash.MakeSeed()}}
-}
+func newScratch() any { return &scratch{recent: recent{seed: maphash.MakeSeed()}} }
 
 // encode appends the tokens of a word, which are those that encode appends.
 func (r *recent) encode(dst []int32, word string, encode func(dst []int32, word string) []int32) []int32 {

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"hash/maphash"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,6 +34,9 @@ func (c *charBPE) word(dst []int32, word string, x *scratch) []int32 {
 	}
 	if c.glued == nil {
 		return c.merge(dst, word, x)
+	}
+	if x.parts == nil {
+		x.parts = &recent{seed: maphash.MakeSeed()}
 	}
 	part := func(dst []int32, part string) []int32 { return c.merge(dst, part, x) }
 	unglued(word, c.glued, func(piece string) {
