@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
+
+	"memra/internal/atomic"
 )
 
 // version is what Write writes.
@@ -15,31 +15,11 @@ const version = 3
 
 // Write writes a GGUF file of version 3, tensors in the order given, aligned as the metadata's general.alignment says or
 // to 32 bytes. The file appears under path whole or not at all, and replaces one that is there.
-func Write(path string, meta *Metadata, tensors []Tensor) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("gguf: %w", err)
+func Write(path string, meta *Metadata, tensors []Tensor) error {
+	if err := atomic.Write(path, func(w io.Writer) error { return Encode(w, meta, tensors) }); err != nil {
+		return fmt.Errorf("gguf: writing %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			tmp.Close()
-			os.Remove(tmp.Name())
-			err = fmt.Errorf("gguf: writing %s: %w", path, err)
-		}
-	}()
-	if err = Encode(tmp, meta, tensors); err != nil {
-		return err
-	}
-	if err = tmp.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = tmp.Sync(); err != nil {
-		return err
-	}
-	if err = tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return nil
 }
 
 // Encode writes what Write does to w. It checks everything before it writes anything, but for data that is made: a tensor is

@@ -6,37 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+
+	"memra/internal/atomic"
 )
 
 // Write writes a file of these tensors, in this order; their File and Drop do not matter. The file appears under path whole or
 // not at all, and replaces one that is there.
-func Write(path string, metadata map[string]string, tensors []Tensor) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("safetensors: %w", err)
+func Write(path string, metadata map[string]string, tensors []Tensor) error {
+	if err := atomic.Write(path, func(w io.Writer) error { return Encode(w, metadata, tensors) }); err != nil {
+		return fmt.Errorf("safetensors: writing %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			tmp.Close()
-			os.Remove(tmp.Name())
-			err = fmt.Errorf("safetensors: writing %s: %w", path, err)
-		}
-	}()
-	if err = Encode(tmp, metadata, tensors); err != nil {
-		return err
-	}
-	if err = tmp.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = tmp.Sync(); err != nil {
-		return err
-	}
-	if err = tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return nil
 }
 
 // Encode writes what Write does to w. It checks everything before it writes anything.
