@@ -6,6 +6,7 @@ import "memra/compute"
 type Layer struct {
 	Heads, HeadDim int // of keys, and of values
 	Window         int // positions that a row sees; 0: all
+	Back           int // how many layers back the layer is whose keys and values this one reads; 0: its own. The rest is that layer's
 }
 
 // Layout is the layers of a model, in order.
@@ -34,10 +35,15 @@ type kind struct {
 	layers int
 }
 
-// kinds groups the layers, and says for each layer its kind and its place in it.
+// kinds groups the layers, and says for each layer its kind and its place in it. A layer that stores nothing has those of the
+// layer that it reads.
 func (l Layout) kinds() (kinds []kind, of, place []int) {
 	index := map[Layer]int{}
-	for _, layer := range l {
+	for i, layer := range l {
+		if layer.Back > 0 {
+			of, place = append(of, of[i-layer.Back]), append(place, place[i-layer.Back])
+			continue
+		}
 		k, ok := index[layer]
 		if !ok {
 			k = len(kinds)

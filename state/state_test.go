@@ -55,7 +55,10 @@ func check(t *testing.T, s *Sequence, at int, want func(position int) int) {
 }
 
 // mixed is two layers that see everything and two with a window of 100.
-var mixed = Layout{{2, 16, 100}, {2, 16, 0}, {2, 16, 100}, {2, 16, 0}}
+var mixed = Layout{{2, 16, 100, 0}, {2, 16, 0, 0}, {2, 16, 100, 0}, {2, 16, 0, 0}}
+
+// borrowing is two layers of their own and three that read one of them.
+var borrowing = Layout{{2, 16, 100, 0}, {1, 32, 0, 0}, {2, 16, 100, 2}, {2, 16, 100, 3}, {1, 32, 0, 3}}
 
 func newPool(t *testing.T, l Layout, c Config) *Pool {
 	t.Helper()
@@ -85,6 +88,23 @@ func TestPoolTakesExactlyWhatTheLayoutSays(t *testing.T) {
 	}
 	if kv := p.View().KV(3); kv.Layer != 1 || kv.Memory.Shape().Layers != 2 {
 		t.Errorf("layer 3 is layer %d of %d of its kind, want 1 of 2", kv.Layer, kv.Memory.Shape().Layers)
+	}
+}
+
+func TestLayersThatReadAnothersKeysStoreNone(t *testing.T) {
+	c := Config{Format: compute.KVF16, Positions: 1000, Sequences: 2, Step: 64}
+	p := newPool(t, borrowing, c)
+	if own := borrowing[:2].Bytes(c); p.Bytes() != own {
+		t.Errorf("pool of %d bytes, want the %d of the layers that store", p.Bytes(), own)
+	}
+	s := p.NewSequence()
+	extend(t, s, 50, 0)
+	v := p.View(s)
+	for layer, owner := range []int{0, 1, 0, 0, 1} {
+		got, want := v.KV(layer), v.KV(owner)
+		if got.Memory != want.Memory || got.Layer != want.Layer || got.Tables[0][0] != want.Tables[0][0] {
+			t.Errorf("layer %d reads layer %d of %v, want what layer %d stores", layer, got.Layer, got.Memory.Shape(), owner)
+		}
 	}
 }
 
