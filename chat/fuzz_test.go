@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"testing"
 	"unicode/utf8"
+
+	"memra/internal/bounded"
 )
 
-// FuzzTemplate looks for templates and conversations that panic, or that make text which is not UTF-8. That renderings
-// end is for the limits of chat/jinja: the fuzzer's own time limit would show one that does not.
+// FuzzTemplate looks for templates and conversations that panic, that take more time or memory than they may, or that make text
+// which is not UTF-8.
 func FuzzTemplate(f *testing.F) {
 	g := readGoldens(f)
 	for template := range g.Goldens {
@@ -21,16 +23,19 @@ func FuzzTemplate(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, source, messages string, prompt bool) {
-		parsed, err := Parse(source)
-		if err != nil {
-			return
-		}
 		in := Input{AddGenerationPrompt: prompt, ContinueFinalMessage: !prompt, BOS: "<s>", Now: g.Now}
 		if json.Unmarshal([]byte(messages), &in.Messages) != nil {
 			in.Messages = []Message{{Role: "user", Content: messages}}
 		}
 		in.Tools = g.Cases["odd tools"].Tools
-		text, err := parsed.Render(in)
+		var text string
+		var err error
+		bounded.Read(t, len(source)+len(messages), func() {
+			var parsed *Template
+			if parsed, err = Parse(source); err == nil {
+				text, err = parsed.Render(in)
+			}
+		})
 		if err == nil && !utf8.ValidString(text) {
 			t.Errorf("%q is not UTF-8", text)
 		}

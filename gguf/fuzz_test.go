@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"memra/internal/bounded"
 )
 
 // FuzzOpen reads arbitrary bytes as a file. They are refused by an error, or what was read keeps the package's promises
@@ -30,7 +32,9 @@ func FuzzOpen(f *testing.F) {
 	f.Add(table(128, info1("a", 17, F32, 0), info1("b", 1, F32, 96)))
 	f.Add(aligned(append(u32(4), u32(64)...)))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		h, err := readHeader("f", file)
+		var h *header
+		var err error
+		bounded.Read(t, len(file), func() { h, err = readHeader("f", file) })
 		if err != nil {
 			return
 		}

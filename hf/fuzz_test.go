@@ -2,9 +2,13 @@ package hf
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"memra/gguf"
+	"memra/internal/bounded"
+	"memra/internal/golden"
 	"memra/tokenizer"
 )
 
@@ -16,7 +20,9 @@ func FuzzConfig(f *testing.F) {
 		"rope_parameters":{"full_attention":{"rope_type":"yarn","factor":4},"sliding_attention":{}}}}`))
 	f.Add([]byte(`{"model_type":"qwen3","head_dim":1e9,"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		value, err := parseJSON(data)
+		var value any
+		var err error
+		bounded.Read(t, len(data), func() { value, err = parseJSON(data) })
 		if err != nil {
 			return
 		}
@@ -31,10 +37,49 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		tr := &translation{object: config, family: fam, meta: new(gguf.Metadata)}
-		fam.config(tr)
+		bounded.Read(t, len(data), func() { fam.config(tr) })
 		if len(faults) == 0 && tr.meta.Len() < 8 {
 			t.Fatalf("neither metadata nor a fault: %d keys", tr.meta.Len())
 		}
+	})
+}
+
+// FuzzFolder: whatever the JSON files of a folder with good weights say, it opens or there is an error. An empty one is not there.
+func FuzzFolder(f *testing.F) {
+	names := []string{"config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "model.safetensors.index.json"}
+	dir := f.TempDir()
+	for _, zip := range []string{"gemma3-six.zip", "llama-grouped.zip"} { // the weights of both stay, and the index tells
+		if err := golden.Folder(filepath.Join("testdata", "tiny", zip), dir); err != nil {
+			f.Fatal(err)
+		}
+		read := func(i int) []byte {
+			data, _ := os.ReadFile(filepath.Join(dir, names[i]))
+			return data // nil where the folder does not have it
+		}
+		f.Add(read(0), read(1), read(2), read(3), read(4))
+	}
+	f.Fuzz(func(t *testing.T, config, tokens, tokensConfig, generation, index []byte) {
+		size := 0
+		for i, data := range [][]byte{config, tokens, tokensConfig, generation, index} {
+			size += len(data)
+			if len(data) == 0 {
+				os.Remove(filepath.Join(dir, names[i]))
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, names[i]), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bounded.Read(t, size, func() {
+			folder, err := Open(dir)
+			if err != nil {
+				return
+			}
+			defer folder.Close()
+			if tok, err := folder.Tokenizer(); err == nil {
+				tok.Encode("ab a", tokenizer.Options{})
+			}
+		})
 	})
 }
 
@@ -44,19 +89,20 @@ func FuzzTokenizer(f *testing.F) {
 	f.Add([]byte(smallSPM()), true)
 	f.Add([]byte("\x0a\x08\x0a\x01a\x15\x00\x00\x80\x3f\x12\x02\x18\x02\x1a\x04\x18\x00\x20\x00"), false)
 	f.Fuzz(func(t *testing.T, data []byte, isJSON bool) {
-		v, added, err := parseVocabulary(data, isJSON)
-		if err == nil {
-			err = v.add("f", added, 4)
-		}
-		if err != nil {
-			return
-		}
-		tr := &translation{meta: new(gguf.Metadata)}
-		v.set(tr)
-		meta := tr.meta
-		if tok, err := tokenizer.FromGGUF(meta); err == nil {
-			tok.Encode("ab a", tokenizer.Options{})
-		}
+		bounded.Read(t, len(data), func() {
+			v, added, err := parseVocabulary(data, isJSON)
+			if err == nil {
+				err = v.add("f", added, 4)
+			}
+			if err != nil {
+				return
+			}
+			tr := &translation{meta: new(gguf.Metadata)}
+			v.set(tr)
+			if tok, err := tokenizer.FromGGUF(tr.meta); err == nil {
+				tok.Encode("ab a", tokenizer.Options{})
+			}
+		})
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"memra/gguf"
+	"memra/internal/bounded"
 )
 
 // floats32 is the bytes of little-endian float32.
@@ -21,7 +22,7 @@ func floats32(values ...float32) (b []byte) {
 }
 
 // writeImportance writes an importance matrix of one tensor, as llama-imatrix does.
-func writeImportance(t *testing.T, dir, tensor string, sums []float32, counts ...float32) string {
+func writeImportance(t testing.TB, dir, tensor string, sums []float32, counts ...float32) string {
 	t.Helper()
 	meta := new(gguf.Metadata)
 	meta.Set("general.type", "imatrix")
@@ -97,11 +98,16 @@ func TestWhatIsNoImportanceIsRefused(t *testing.T) {
 
 func FuzzReadImportance(f *testing.F) {
 	f.Add(old())
+	current, err := os.ReadFile(writeImportance(f, f.TempDir(), "x.weight", []float32{2, 4, 6, 8}, 2, 4))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(current)
+	path := filepath.Join(f.TempDir(), "file")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		ReadImportance(path)
+		bounded.Read(t, len(data), func() { ReadImportance(path) })
 	})
 }

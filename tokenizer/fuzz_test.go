@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"memra/internal/bounded"
 )
 
 // FuzzEncode checks on any bytes, for every kind of vocabulary, what doc.go says always holds.
@@ -40,10 +42,13 @@ func FuzzFromHF(f *testing.F) {
 		if config != "" {
 			files.Config = []byte(config)
 		}
-		tok, err := FromHF(files)
+		var tok *Tokenizer
+		var err error
+		bounded.Read(t, len(file)+len(config), func() { tok, err = FromHF(files) })
 		if err != nil {
 			return
 		}
+		bounded.Read(t, len(file)+len(text), func() { tok.Encode(text, Options{AddSpecial: true, ParseSpecial: true}) })
 		for _, o := range []Options{{}, {AddSpecial: true, ParseSpecial: true}} {
 			ids := tok.Encode(text, o)
 			for _, id := range ids {
