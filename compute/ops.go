@@ -58,8 +58,18 @@ type Ops interface {
 	// Shapes: x, y, s, n [rows, width]; g [width]. Zero y: s = x. s may reuse x.
 	AddNorm(x, y Tensor, g Vector, eps float32) (s, n Tensor)
 
-	// Norm is the root mean square norm alone: n[r,i] = g[i] * x[r,i] / sqrt(mean_j(x[r,j]^2) + eps).
+	// Norm is the root mean square norm alone, of each group of g.Width values of a row: all of it, or a head each.
+	//
+	//	n[r,i] = g[i mod W] * x[r,i] / sqrt(mean_j(x[r,j]^2) + eps)    j in i's group of W = g.Width
+	//
+	// Shapes: x, n [rows, width]; width is a multiple of W.
 	Norm(x Tensor, g Vector, eps float32) Tensor
+
+	// Add sums and scales: s[r,i] = scale * (x[r,i] + y[r,i]), each operator rounded. Shapes: all [rows, width]. s may reuse x.
+	Add(x, y Tensor, scale float32) Tensor
+
+	// Columns are width values of each row, from a place on: y[r,i] = x[r,from+i].
+	Columns(x Tensor, from, width int) Tensor
 
 	// MatMul multiplies every row by a weight: y[r,o] = sum_i w[o,i] * x[r,i].
 	//
@@ -68,7 +78,7 @@ type Ops interface {
 
 	// QKNormRope normalises each head of q and k (where there are gains) and turns it by its row's position.
 	//
-	// Shapes: q [rows, heads*HeadDim], k [rows, kvHeads*HeadDim]. The results may reuse q and k.
+	// Shapes: q [rows, heads*HeadDim], k [rows, kvHeads*HeadDim]. Zero k: a layer that makes no keys. The results may reuse q and k.
 	QKNormRope(b *Batch, q, k Tensor, o QK) (Tensor, Tensor)
 
 	// AppendKV stores the rows' keys and values at their positions. Rows without a sequence store nothing.

@@ -107,9 +107,15 @@ func (s *step) AddNorm(x, y compute.Tensor, g compute.Vector, eps float32) (sum,
 	return sum, n
 }
 
-// Norm is AddNorm without an addition.
+// Norm is AddNorm's norm, group by group.
 func (s *step) Norm(x compute.Tensor, g compute.Vector, eps float32) compute.Tensor {
-	_, n := s.AddNorm(x, compute.Tensor{}, g, eps)
+	n, nm := s.tensor(x.Rows, x.Width)
+	s.eachRow(x.Rows, func(r int) {
+		in, out := mem(x).row(r, x.Width), nm.row(r, x.Width)
+		for at := 0; at < x.Width; at += g.Width {
+			s.norm(out[at:][:g.Width], in[at:][:g.Width], values(g), eps)
+		}
+	})
 	return n
 }
 
@@ -139,7 +145,9 @@ func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (
 	}
 	s.eachRow(b.Rows(), func(r int) {
 		heads(q, r, o.QNorm)
-		heads(k, r, o.KNorm)
+		if !k.IsZero() {
+			heads(k, r, o.KNorm)
+		}
 	})
 	return q, k
 }

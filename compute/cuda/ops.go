@@ -36,11 +36,12 @@ func (s *step) AddNorm(x, y compute.Tensor, g compute.Vector, eps float32) (sum,
 	return sum, n
 }
 
-// Norm gives f32 rows.
+// Norm gives f32 rows. A group of a row is a row of the kernel.
 func (s *step) Norm(x compute.Tensor, g compute.Vector, eps float32) compute.Tensor {
 	in := s.asRows(x)
 	n, m := s.newRows(x.Rows, x.Width)
-	s.addNorm(x, in, 0, m.rows, &buffer{tile: 8, scale: 1}, g.Mem.(*vector), eps)
+	groups := compute.Tensor{Rows: x.Rows * (x.Width / g.Width), Width: g.Width}
+	s.addNorm(groups, in, 0, m.rows, &buffer{tile: 8, scale: 1}, g.Mem.(*vector), eps)
 	return n
 }
 
@@ -52,8 +53,8 @@ func (s *step) addNorm(x compute.Tensor, in, add, rows pointer, operand *buffer,
 
 // QKNormRope works in place.
 func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (compute.Tensor, compute.Tensor) {
-	if o.HeadDim > 256 || o.HeadDim <= 0 {
-		s.fail(fmt.Errorf("cuda: heads of width %d, want at most 256", o.HeadDim))
+	if o.HeadDim > 512 || o.HeadDim <= 0 {
+		s.fail(fmt.Errorf("cuda: heads of width %d, want at most 512", o.HeadDim))
 		return q, k
 	}
 	gain := func(v compute.Vector) pointer {
@@ -66,12 +67,18 @@ func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (
 	if o.Rope != nil {
 		table, dims, neighbour = s.rope(o.Rope, b), o.Rope.Dims, o.Rope.Neighbour
 	}
-	qr, kr := s.asRows(q), s.asRows(k)
+	qr, kr := s.asRows(q), pointer(0)
+	if !k.IsZero() {
+		kr = s.asRows(k)
+	}
 	heads, kvHeads := q.Width/o.HeadDim, k.Width/o.HeadDim
 	s.launch("qk_norm_rope", shape{grid: grid(q.Rows, ceilDiv(heads+kvHeads, 8)), block: 256},
 		qr.arg(), kr.arg(), s.batch(b).positions.arg(), gain(o.QNorm).arg(), gain(o.KNorm).arg(), table.arg(),
 		i32(heads), i32(kvHeads), i32(o.HeadDim), i32(dims), flag(neighbour), f32(o.Eps))
-	q.Mem, k.Mem = &buffer{home: mem(q).home, rows: qr}, &buffer{home: mem(k).home, rows: kr}
+	q.Mem = &buffer{home: mem(q).home, rows: qr}
+	if !k.IsZero() {
+		k.Mem = &buffer{home: mem(k).home, rows: kr}
+	}
 	return q, k
 }
 

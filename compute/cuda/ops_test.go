@@ -129,7 +129,7 @@ func TestHeadsAreNormalisedAndTurnedAsOnTheCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for _, dim := range []int{16, 64, 96, 128, 256} {
+	for _, dim := range []int{16, 64, 96, 128, 256, 512} {
 		for _, neighbour := range []bool{false, true} {
 			for _, normed := range []bool{false, true} {
 				const heads, kvHeads = 9, 3

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"unsafe"
 
@@ -34,8 +35,8 @@ type buffer struct {
 	home    *arena
 	rows    pointer
 	operand pointer
-	tile    int // rows of an operand's tile
-	scale   float32
+	tile    int     // rows of an operand's tile
+	scale   float32 // 0 before there is one: 1
 }
 
 func mem(t compute.Tensor) *buffer { return t.Mem.(*buffer) }
@@ -200,7 +201,7 @@ func perRow(width, rows int) shape {
 func (s *step) asOperand(t compute.Tensor) *buffer {
 	b := mem(t)
 	if b.operand == 0 {
-		s.makeOperand(b, t.Rows, t.Width, 1)
+		s.makeOperand(b, t.Rows, t.Width, cmp.Or(b.scale, 1))
 		s.even(t.Width)
 		s.launch("to_operand", perRow(t.Width, t.Rows), b.operand.arg(), b.rows.arg(), i32(t.Width), i32(b.tile), f32(b.scale))
 	}

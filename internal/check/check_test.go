@@ -84,6 +84,9 @@ type (
 	otherPairing  struct{ compute.Ops }
 	widerWindow   struct{ compute.Ops }
 	firstLogits   struct{ compute.Ops }
+	wholeNorm     struct{ compute.Ops }
+	unscaledSum   struct{ compute.Ops }
+	otherColumns  struct{ compute.Ops }
 	lastKeysLost  struct{ compute.Ops }
 	twiceMultiply struct{ compute.Ops }
 )
@@ -139,6 +142,20 @@ func (o firstLogits) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight
 	return o.Ops.Logits(&first, x, w)
 }
 
+func (o wholeNorm) Norm(x compute.Tensor, g compute.Vector, e float32) compute.Tensor {
+	gain := make([]float32, 0, x.Width)
+	for len(gain) < x.Width {
+		gain = append(gain, g.Mem.([]float32)...)
+	}
+	return o.Ops.Norm(x, compute.Vector{Width: x.Width, Mem: gain}, e)
+}
+
+func (o unscaledSum) Add(x, y compute.Tensor, _ float32) compute.Tensor { return o.Ops.Add(x, y, 1) }
+
+func (o otherColumns) Columns(x compute.Tensor, from, width int) compute.Tensor {
+	return o.Ops.Columns(x, from-8, width)
+}
+
 // A step of many rows forgets the keys of its last row.
 func (o lastKeysLost) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 	if n := b.Rows(); n > 40 {
@@ -181,6 +198,9 @@ func TestPlantedFaultsAreSeen(t *testing.T) {
 		"a rotation by the next position":            {func(o compute.Ops) compute.Ops { return turnedByOne{o} }, []string{"norm and rotation of heads"}},
 		"a rotation of other pairs":                  {func(o compute.Ops) compute.Ops { return otherPairing{o} }, []string{"norm and rotation of heads"}},
 		"a window that is wider by one":              {func(o compute.Ops) compute.Ops { return widerWindow{o} }, []string{"attention"}},
+		"a norm of whole rows where heads are asked": {func(o compute.Ops) compute.Ops { return wholeNorm{o} }, []string{"norm of heads"}},
+		"a sum that is not scaled":                   {func(o compute.Ops) compute.Ops { return unscaledSum{o} }, []string{"sum"}},
+		"columns from another place":                 {func(o compute.Ops) compute.Ops { return otherColumns{o} }, []string{"columns"}},
 		"logits of the first rows":                   {func(o compute.Ops) compute.Ops { return firstLogits{o} }, []string{"logits"}},
 		"keys that a step of many rows forgets":      {func(o compute.Ops) compute.Ops { return lastKeysLost{o} }, []string{"attention", "a row in any company: attention", "a schedule is invisible: gemma3"}},
 		"a product that many rows compute otherwise": {func(o compute.Ops) compute.Ops { return twiceMultiply{o} }, []string{"a row in any company: matmul Q8_0", "few rows and many are multiplied alike"}},

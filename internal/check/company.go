@@ -103,13 +103,17 @@ func each(checks ...func() (string, error)) (detail string, err error) {
 
 func (c *checker) normsAlike() (string, error) {
 	const width = 1280
-	g := c.device.Vector(c.normal(1, width, 1).values)
+	g, head := c.device.Vector(c.normal(1, width, 1).values), c.device.Vector(c.normal(1, width/10, 1).values)
 	return each(func() (string, error) {
 		return c.alike(width, func(ops compute.Ops, x compute.Tensor, _ []int) compute.Tensor { return ops.Norm(x, g, eps) })
 	}, func() (string, error) {
 		return c.alike(width, func(ops compute.Ops, x compute.Tensor, _ []int) compute.Tensor {
 			_, n := ops.AddNorm(x, ops.Norm(x, g, eps), g, eps)
 			return n
+		})
+	}, func() (string, error) {
+		return c.alike(width, func(ops compute.Ops, x compute.Tensor, _ []int) compute.Tensor {
+			return ops.Columns(ops.Add(ops.Norm(x, head, eps), x, 0.3), 256, 512)
 		})
 	})
 }

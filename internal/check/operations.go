@@ -18,6 +18,7 @@ func (c *checker) operations() []one {
 		list = append(list, one{fmt.Sprintf("matmul %v", t), func(c *checker) (string, error) { return c.matMul(t) }})
 	}
 	list = append(list, one{"logits", (*checker).logits}, one{"add and norm", (*checker).addNorm}, one{"norm", (*checker).norm},
+		one{"norm of heads", (*checker).normOfHeads}, one{"sum", (*checker).add}, one{"columns", (*checker).columns},
 		one{"swiglu", func(c *checker) (string, error) { return c.gate(true) }},
 		one{"geglu", func(c *checker) (string, error) { return c.gate(false) }},
 		one{"norm and rotation of heads", (*checker).turn})
@@ -224,7 +225,7 @@ func (c *checker) gate(silu bool) (string, error) {
 
 func (c *checker) turn() (string, error) {
 	w := worst{limit: c.limit.turn}
-	for _, dim := range pick(c, 2, 64, 128, 32, 80, 96, 192, 256) {
+	for _, dim := range pick(c, 2, 64, 128, 32, 80, 96, 192, 256, 512) {
 		for variant := range 4 {
 			neighbour, normalised := variant&1 != 0, variant&2 != 0
 			const heads, kvHeads = 9, 3

@@ -2,14 +2,14 @@
 //
 // Order    lane l of a warp sums the squares of d = l, l+32, .. by fma; lanes by a butterfly. Rotation: products rounded, then
 //          the sum, by a table of float64 rounded once (compute.Rope.Table), [position][cos | sin][dims/2].
-// Needs    head width at most 256. qgain, kgain, table may be null: no norm, no turn.
+// Needs    head width at most 512. qgain, kgain, table may be null: no norm, no turn.
 // Launch   grid (rows, ceil((heads+kvHeads)/8)), block 256: a warp a head. Formula: compute.Ops.QKNormRope.
 #include "common.cuh"
 
 KERNEL(256) qk_norm_rope(float* q, float* k, const int* positions, const float* qgain, const float* kgain, const float* table,
                          int heads, int kvHeads, int dim, int dims, int neighbour, float eps) {
     start();
-    __shared__ float heads_[8][256];
+    __shared__ float heads_[8][512];
     int row = blockIdx.x, lane = threadIdx.x % 32, h = blockIdx.y * 8 + threadIdx.x / 32;
     if (h >= heads + kvHeads) return;
     bool query = h < heads;
