@@ -28,7 +28,7 @@ type File struct {
 	Tensors   []Tensor  // in the order of the tables, file after file
 
 	byName map[string]int
-	maps   []*mapped.File
+	files  mapped.Set
 }
 
 // Tensor is an array in a file.
@@ -102,15 +102,10 @@ func Open(path string) (*File, error) {
 
 // Close unmaps the files. Metadata stays valid; every Data becomes empty, and slices taken of it must not be touched.
 func (f *File) Close() error {
-	var errs []error
-	for _, m := range f.maps {
-		errs = append(errs, m.Close())
-	}
-	f.maps = nil
 	for i := range f.Tensors {
 		f.Tensors[i].Data, f.Tensors[i].Drop = nil, nil
 	}
-	return errors.Join(errs...)
+	return f.files.Close()
 }
 
 // Tensor returns the tensor of that name. It points into Tensors.
@@ -124,19 +119,14 @@ func (f *File) Tensor(name string) (*Tensor, bool) {
 
 // Release tells the system that no page of the files is needed for now, as after all weights were packed. All data stays
 // readable: its next use reads the file again.
-func (f *File) Release() {
-	for _, m := range f.maps {
-		m.Release(0, len(m.Data))
-	}
-}
+func (f *File) Release() { f.files.Release() }
 
 // read maps one file and reads its header.
 func (f *File) read(path string) (*header, error) {
-	m, err := mapped.Open(path, "the .gguf file")
+	m, err := f.files.Open(path, "the .gguf file")
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
-	f.maps = append(f.maps, m)
 	h, err := readHeader(path, m.Data)
 	if err != nil {
 		return nil, err

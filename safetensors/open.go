@@ -10,11 +10,11 @@ import (
 // File is an open file, or all shards of a model.
 type File struct {
 	Path     string            // as given to Open or OpenFolder
-	Metadata map[string]string // of the first file; nil if it has none
+	Metadata map[string]string // of the first file that has any
 	Tensors  []Tensor          // in the order of the headers, file after file
 
 	byName map[string]int
-	maps   []*mapped.File
+	files  mapped.Set
 }
 
 // Tensor is an array in a file.
@@ -41,15 +41,10 @@ func Open(path string) (*File, error) {
 
 // Close unmaps the files; every Data becomes empty, and slices taken of it must not be touched.
 func (f *File) Close() error {
-	var errs []error
-	for _, m := range f.maps {
-		errs = append(errs, m.Close())
-	}
-	f.maps = nil
 	for i := range f.Tensors {
 		f.Tensors[i].Data, f.Tensors[i].Drop = nil, nil
 	}
-	return errors.Join(errs...)
+	return f.files.Close()
 }
 
 // Tensor returns the tensor of that name. It points into Tensors.
@@ -63,24 +58,19 @@ func (f *File) Tensor(name string) (*Tensor, bool) {
 
 // Release tells the system that no page of the files is needed for now. All data stays readable: its next use reads the files
 // again.
-func (f *File) Release() {
-	for _, m := range f.maps {
-		m.Release(0, len(m.Data))
-	}
-}
+func (f *File) Release() { f.files.Release() }
 
 // read maps a file and appends its tensors.
 func (f *File) read(path string) error {
-	m, err := mapped.Open(path, "the model's folder, or a .safetensors file")
+	m, err := f.files.Open(path, "the model's folder, or a .safetensors file")
 	if err != nil {
 		return fmt.Errorf("safetensors: %w", err)
 	}
-	f.maps = append(f.maps, m)
 	h, err := readHeader(path, m.Data)
 	if err != nil {
 		return err
 	}
-	if len(f.maps) == 1 {
+	if f.Metadata == nil {
 		f.Metadata = h.metadata
 	}
 	for _, e := range h.entries {
