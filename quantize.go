@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"memra/gguf"
+	"memra/hf"
 	"memra/quantize"
 )
 
@@ -42,8 +42,8 @@ type QuantizedTensor struct {
 // QuantizeTypes lists the types that Quantize knows, the largest files first. Q3_K, Q4_K and Q5_K mean the middle one of theirs.
 func QuantizeTypes() []string { return quantize.Mixes() }
 
-// Quantize writes a model file again with smaller numbers, choosing formats as llama.cpp's llama-quantize does. The file appears
-// under dst whole or not at all, and replaces one that is there, but never a file of the source.
+// Quantize writes a model file, or a Hugging Face folder, as a GGUF file with smaller numbers, choosing formats as llama.cpp's
+// llama-quantize does. The file appears under dst whole or not at all, and replaces one that is there, but never a file of the source.
 func Quantize(ctx context.Context, src, dst string, o QuantizeOptions) (_ *Quantized, err error) {
 	with := quantize.Options{Mix: o.Type, Pure: o.Pure, Requantize: o.Requantize, Threads: o.Threads}
 	for _, text := range o.Tensors {
@@ -58,11 +58,16 @@ func Quantize(ctx context.Context, src, dst string, o QuantizeOptions) (_ *Quant
 			return nil, err
 		}
 	}
-	f, err := gguf.Open(src)
+	f, err := openFile(src)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if folder, ok := f.(*hf.Folder); ok {
+		if err := folder.Vocabulary(); err != nil {
+			return nil, err // a file without it would be no model
+		}
+	}
 	plan, err := quantize.Plan(f, with)
 	if err != nil {
 		return nil, err

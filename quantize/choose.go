@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"memra/gguf"
+	"memra/model"
 )
 
-// model is what the rules of mixes ask about a model.
-type model struct {
+// shape is what the rules of mixes ask about a model.
+type shape struct {
 	family     string
 	layers     int
 	experts    int
@@ -20,15 +21,16 @@ type model struct {
 	importance bool // is known
 }
 
-// modelOf reads a file's keys. A key that is absent counts as 0.
-func modelOf(f *gguf.File) model {
-	m := model{tied: true}
-	m.family, _ = f.Meta.String("general.architecture")
+// shapeOf reads a file's keys. A key that is absent counts as 0.
+func shapeOf(src model.Source) shape {
+	m := shape{tied: true}
+	meta := src.Metadata()
+	m.family, _ = meta.String("general.architecture")
 	first := func(key string) int {
-		if n, err := f.Meta.Int(m.family + "." + key); err == nil {
+		if n, err := meta.Int(m.family + "." + key); err == nil {
 			return n
 		}
-		if each, err := f.Meta.Ints(m.family + "." + key); err == nil && len(each) > 0 {
+		if each, err := meta.Ints(m.family + "." + key); err == nil && len(each) > 0 {
 			return each[0]
 		}
 		return 0
@@ -49,7 +51,7 @@ func modelOf(f *gguf.File) model {
 	case "jais2":
 		m.large = m.layers == 68
 	}
-	for _, t := range f.Tensors {
+	for _, t := range src.Tensors() {
 		switch roleOf(t.Name) {
 		case output:
 			m.tied = false
@@ -63,7 +65,7 @@ func modelOf(f *gguf.File) model {
 // chooser applies a mix's rules to the matrices of a model, in order: some rules count.
 type chooser struct {
 	mix
-	model
+	shape
 	valuesSeen, downSeen int
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"memra/gguf"
+	"memra/model"
 )
 
 var update = flag.Bool("update", false, "write what llama-quantize chooses to testdata/choices.txt; MEMRA_PEER names its folder")
@@ -135,7 +136,7 @@ func mapKeys[V any](m map[string]V) func(func(string) bool) {
 func ours(t *testing.T, s sample, m mix, pure bool) map[string]string {
 	t.Helper()
 	meta, tensors := s.file()
-	plan, err := Plan(&gguf.File{Meta: meta, Tensors: tensors}, Options{Mix: m.name, Pure: pure, Importance: s.importance()})
+	plan, err := Plan(model.GGUF(&gguf.File{Meta: meta, Tensors: tensors}), Options{Mix: m.name, Pure: pure, Importance: s.importance()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package quantize writes a model file again in smaller formats: for each matrix the one that llama.cpp's mix of that name takes.
+// Package quantize writes a model file, of whatever kind, as a GGUF file in smaller formats: for each matrix the one that llama.cpp's mix of that name takes.
 //
-//	err := quantize.Write(ctx, file, "small.gguf", quantize.Options{Mix: "Q4_K_M"})
+//	err := quantize.Write(ctx, source, "small.gguf", quantize.Options{Mix: "Q4_K_M"})
 //
 // A mix is a format and rules by which some matrices get more bits: those that the output is most sensitive to. Start with Plan,
 // which says what each tensor becomes; Write does it, a tensor at a time, on all processors. Importance of columns, as

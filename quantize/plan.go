@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"memra/gguf"
+	"memra/model"
 	"memra/quant"
 )
 
@@ -58,22 +59,23 @@ type Choice struct {
 	Wanted gguf.Type // what the mix or an override asked for; another than Type where rows are no whole blocks of it
 }
 
-// Plan says what each tensor of a file becomes, in the file's order. Every reason why it cannot be comes back as one error.
-func Plan(f *gguf.File, o Options) ([]Choice, error) {
+// Plan says what each tensor of a model file becomes, in the file's order. Every reason why it cannot be comes back as one error.
+func Plan(src model.Source, o Options) ([]Choice, error) {
 	m, err := mixOf(o.Mix)
 	if err != nil {
 		return nil, err
 	}
-	c := &chooser{mix: m, model: modelOf(f)}
+	c := &chooser{mix: m, shape: shapeOf(src)}
 	c.importance = o.Importance != nil
-	plan, order := make([]Choice, len(f.Tensors)), make([]int, len(f.Tensors))
+	tensors := src.Tensors()
+	plan, order := make([]Choice, len(tensors)), make([]int, len(tensors))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int { return byLayer(f.Tensors[a].Name, f.Tensors[b].Name) })
+	slices.SortFunc(order, func(a, b int) int { return byLayer(tensors[a].Name, tensors[b].Name) })
 	var bad []string
 	for _, i := range order {
-		t := &f.Tensors[i]
+		t := &tensors[i]
 		wanted := t.Type
 		if touches(t) {
 			wanted = c.want(t, o)
@@ -89,7 +91,7 @@ func Plan(f *gguf.File, o Options) ([]Choice, error) {
 	}
 	if len(bad) > 0 {
 		return nil, fmt.Errorf("quantize: %s: %d tensors are quantised already (%s%s), which loses quality twice; "+
-			"take the F16, BF16 or F32 file, or allow it (--allow-requantize)", f.Path, len(bad), strings.Join(bad[:min(3, len(bad))], ", "), dots(len(bad) > 3))
+			"take the F16, BF16 or F32 file, or allow it (--allow-requantize)", src.Name(), len(bad), strings.Join(bad[:min(3, len(bad))], ", "), dots(len(bad) > 3))
 	}
 	return plan, nil
 }

@@ -14,16 +14,17 @@ import (
 	"sync/atomic"
 
 	"memra/gguf"
+	"memra/model"
 	"memra/quant"
 )
 
 // Write writes the file that Plan describes. dst may be there, and is replaced, but must not be a file that the source is read
 // from.
-func Write(ctx context.Context, f *gguf.File, dst string, o Options) error {
-	if err := refuse(f.Path, dst); err != nil {
+func Write(ctx context.Context, src model.Source, dst string, o Options) error {
+	if err := refuse(src.Name(), dst); err != nil {
 		return err
 	}
-	plan, err := Plan(f, o)
+	plan, err := Plan(src, o)
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func Write(ctx context.Context, f *gguf.File, dst string, o Options) error {
 		tensors[i].Type, tensors[i].Data = c.Type, nil
 		tensors[i].Make = func() ([]byte, error) { return o.encode(ctx, c, importance) }
 	}
-	meta := metadata(f.Meta, m)
+	meta := metadata(src.Metadata(), m)
 	if o.Importance != nil {
 		meta.Set("quantize.imatrix.file", filepath.Base(o.Importance.path))
 		meta.Set("quantize.imatrix.entries_count", uint32(o.Importance.Len()))
@@ -59,7 +60,8 @@ func Write(ctx context.Context, f *gguf.File, dst string, o Options) error {
 
 var member = regexp.MustCompile(`-\d{5}(-of-\d{5}\.gguf)$`)
 
-// refuse is an error if dst is a folder, the source, or a file of the set that the source is a member of.
+// refuse is an error if dst is a folder, the source, a file of the set that the source is a member of, or one of the source's folder
+// that is no GGUF file.
 func refuse(source, dst string) error {
 	there, err := os.Stat(dst)
 	if err != nil {
@@ -67,6 +69,11 @@ func refuse(source, dst string) error {
 	}
 	if there.IsDir() {
 		return fmt.Errorf("quantize: %s is a folder, want the name of a file", dst)
+	}
+	if info, err := os.Stat(filepath.Dir(dst)); err == nil && filepath.Ext(dst) != ".gguf" {
+		if folder, err := os.Stat(source); err == nil && os.SameFile(info, folder) {
+			return fmt.Errorf("quantize: %s is a file of the source; want a name that ends in .gguf", dst)
+		}
 	}
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(source), "*.gguf"))
 	for _, file := range append(files, source) {
@@ -91,8 +98,8 @@ func metadata(source *gguf.Metadata, m mix) *gguf.Metadata {
 			out.Set(key, v)
 		}
 	}
-	out.Set("general.quantization_version", uint32(2))
 	out.Set("general.file_type", m.fileType)
+	out.Set("general.quantization_version", uint32(2))
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"memra/gguf"
+	"memra/model"
 	"memra/quant"
 )
 
@@ -66,7 +67,7 @@ func TestTheFileHoldsWhatItsEncodersMakeOfTheSource(t *testing.T) {
 	f := small(t, "model.gguf", nil)
 	dst := filepath.Join(t.TempDir(), "out.gguf")
 	var done atomic.Int64
-	if err := Write(t.Context(), f, dst, Options{Mix: "q4_k", Progress: func(n int) { done.Add(int64(n)) }}); err != nil {
+	if err := Write(t.Context(), model.GGUF(f), dst, Options{Mix: "q4_k", Progress: func(n int) { done.Add(int64(n)) }}); err != nil {
 		t.Fatal(err)
 	}
 	out := open(t, dst)
@@ -107,7 +108,7 @@ func TestTheBytesDoNotDependOnThreads(t *testing.T) {
 	var first []byte
 	for _, threads := range []int{1, 2, 7} {
 		dst := filepath.Join(t.TempDir(), "out.gguf")
-		if err := Write(t.Context(), f, dst, Options{Mix: "Q3_K_M", Threads: threads}); err != nil {
+		if err := Write(t.Context(), model.GGUF(f), dst, Options{Mix: "Q3_K_M", Threads: threads}); err != nil {
 			t.Fatal(err)
 		}
 		data, err := os.ReadFile(dst)
@@ -135,7 +136,7 @@ func TestImportanceIsThatOfTheMatrixInTheStack(t *testing.T) {
 	}
 	dst := filepath.Join(t.TempDir(), "out.gguf")
 	o := Options{Mix: "Q2_K", Pure: true, Importance: &Importance{path: "a/i.gguf", matrix: map[string][]float32{name: columns}}}
-	if err := Write(t.Context(), f, dst, o); err != nil {
+	if err := Write(t.Context(), model.GGUF(f), dst, o); err != nil {
 		t.Fatal(err)
 	}
 	out := open(t, dst)
@@ -161,7 +162,7 @@ func TestImportanceIsThatOfTheMatrixInTheStack(t *testing.T) {
 		t.Errorf("quantize.imatrix.file: found %v, want i.gguf", v)
 	}
 	o.Importance.matrix[name] = columns[:512]
-	if err := Write(t.Context(), f, dst, o); err == nil || !strings.Contains(err.Error(), "512 columns, want 1024") {
+	if err := Write(t.Context(), model.GGUF(f), dst, o); err == nil || !strings.Contains(err.Error(), "512 columns, want 1024") {
 		t.Errorf("found the error %v, want one about 512 columns instead of 1024", err)
 	}
 }
@@ -186,7 +187,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	quantised := filepath.Join(t.TempDir(), "q8.gguf")
-	if err := Write(t.Context(), fine, quantised, Options{Mix: "Q8_0"}); err != nil {
+	if err := Write(t.Context(), model.GGUF(fine), quantised, Options{Mix: "Q8_0"}); err != nil {
 		t.Fatal(err)
 	}
 	link := filepath.Join(t.TempDir(), "link.gguf")
@@ -217,7 +218,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 			dst = filepath.Join(t.TempDir(), "out.gguf")
 		}
 		before, _ := os.ReadFile(dst)
-		err := Write(c.ctx, c.file, dst, c.o)
+		err := Write(c.ctx, model.GGUF(c.file), dst, c.o)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: found the error %v, want one with %q", c.name, err, c.want)
 		}
@@ -241,7 +242,7 @@ func TestAnOverrideNamesAPartOfATensorAndAFormat(t *testing.T) {
 		o.Overrides = append(o.Overrides, over)
 	}
 	o.Mix = "Q4_K_M"
-	plan, err := Plan(f, o)
+	plan, err := Plan(model.GGUF(f), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func newQuantize(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quantize SRC DST TYPE [flags]",
 		Short: "Write a model file again with smaller numbers",
-		Long: fmt.Sprintf(`Write a model file again with smaller numbers. TYPE is one of llama.cpp's names, in any case; each matrix gets the format that
+		Long: fmt.Sprintf(`Write a model file, or a Hugging Face folder, as a GGUF file with smaller numbers. TYPE is one of llama.cpp's names, in any case; each matrix gets the format that
 llama-quantize gives it:
 
   %s
@@ -34,6 +34,7 @@ DST appears whole or not at all. It may be there, and is replaced, but never a f
 already lose quality twice, and are refused without --allow-requantize. --tensor-type takes a regular expression for a part of a
 tensor's name; the first that matches counts. --imatrix takes a file of llama-imatrix.`, wrapped(memra.QuantizeTypes())),
 		Example: `  memra quantize model-bf16.gguf model-q4.gguf Q4_K_M
+  memra quantize SmolLM2-135M-Instruct smollm2-q8.gguf Q8_0
   memra quantize model-f32.gguf small.gguf Q3_K_M --imatrix model.imatrix
   memra quantize model-bf16.gguf model.gguf Q4_K_S --tensor-type attn_v=q8_0 --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"memra"
+	"memra/internal/golden"
 )
 
 func TestQuantizeWritesAFileThatRuns(t *testing.T) {
@@ -60,5 +62,25 @@ func TestQuantizeRefuses(t *testing.T) {
 		if o.status != c.status || !strings.Contains(o.err, c.want) || o.out != "" {
 			t.Errorf("%s: found status %d, %q, want %d and %q", c.name, o.status, o.err, c.status, c.want)
 		}
+	}
+}
+
+func TestQuantizeReadsAFolder(t *testing.T) {
+	folder, dir := t.TempDir(), t.TempDir()
+	if err := golden.Folder("../../hf/testdata/tiny/llama-plain.zip", folder); err != nil {
+		t.Fatal(err)
+	}
+	whole, viaFile, direct := filepath.Join(dir, "f32.gguf"), filepath.Join(dir, "via.gguf"), filepath.Join(dir, "direct.gguf")
+	succeed(t, "", "convert", folder, whole)
+	succeed(t, "", "quantize", whole, viaFile, "Q4_K_M")
+	succeed(t, "", "quantize", folder, direct, "Q4_K_M")
+	a, errA := os.ReadFile(viaFile)
+	b, errB := os.ReadFile(direct)
+	if errA != nil || errB != nil || len(a) == 0 || !bytes.Equal(a, b) {
+		t.Errorf("%d bytes (%v) from the folder's conversion, %d (%v) from the folder: want the same", len(a), errA, len(b), errB)
+	}
+	o := invoke(t, "", "quantize", folder, filepath.Join(folder, "config.json"), "Q8_0")
+	if o.status != 1 || !strings.Contains(o.err, "is a file of the source") {
+		t.Errorf("onto config.json: status %d, %q", o.status, o.err)
 	}
 }
