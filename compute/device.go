@@ -13,7 +13,7 @@ var ErrMemory = errors.New("out of memory")
 
 // Device is a backend: memory, and a step at a time.
 //
-// Its methods may be called by one goroutine at a time, but for Pack and Vector, which are safe to call side by side.
+// Its methods may be called by one goroutine at a time, but for Pack, PackExperts and Vector, which are safe to call side by side.
 type Device interface {
 	// Name says what computes, for people: "cpu (AVX-512 VNNI, 2 threads)".
 	Name() string
@@ -36,6 +36,11 @@ type Device interface {
 	// Pack makes a weight [rows, width] from tensor data in a file's format. The data is not kept; done, if not nil, hears
 	// which bytes of it have been read for good, from several goroutines. An error names the formats that the device takes.
 	Pack(format gguf.Type, rows, width int, data []byte, done func(from, to int)) (Weight, error)
+
+	// PackExperts makes a weight [experts, rows, width]: each expert's matrix is what Pack would make of it. expert returns the
+	// data of one, and what hears that it has been read for good (nil: nobody); it may be called from several goroutines, once for
+	// each expert, in any order.
+	PackExperts(format gguf.Type, experts, rows, width int, expert func(e int) (data []byte, done func(), err error)) (Weight, error)
 
 	// Vector makes a float32 vector. The values are not kept.
 	Vector(values []float32) Vector

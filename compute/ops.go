@@ -15,6 +15,7 @@ func (t Tensor) IsZero() bool { return t.Mem == nil }
 // values to rows of Rows values.
 type Weight struct {
 	Rows, Width int
+	Experts     int    // matrices of that shape, one for each expert; 0: this is one matrix
 	Format      string // of the source, for people: "Q4_K"
 	Bytes       int    // what a matmul reads
 	Mem         any    // owned by the backend
@@ -96,6 +97,21 @@ type Ops interface {
 
 	// GeGLU gates: y[r,i] = gelu(g[r,i]) * u[r,i], gelu(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x^3))).
 	GeGLU(g, u Tensor) Tensor
+
+	// Router lets each row choose experts: l[r] = w·x[r], and then what Routing says.
+	//
+	// Shapes: x [rows, K]; w [experts, K], in a float format. The products are MatMul's; all else is float32: exponentials and
+	// quotients rounded, sums over all experts in 32 partial sums (e modulo 32), each ascending, folded 16, 8, 4, 2, 1, sums over
+	// the chosen ones by falling key.
+	Router(x Tensor, w Weight, o Routing) Routes
+
+	// Experts takes each row through the experts that it has chosen, and adds what they give.
+	//
+	//	y[r] = sum_j w[r,j] * (Wd·gate(Wg·x[r] + bg, Wu·x[r] + bu) + bd)  + sigmoid(Gate[r]) * Out[r]    of expert e[r,j]
+	//
+	// Shapes: x, y [rows, width]. The matrix products are MatMul's, bit for bit, whoever else chose the same expert. The sum begins
+	// at zero and adds the experts in the order of Routes, by falling key, which is a property of the row; what is shared comes last.
+	Experts(x Tensor, r Routes, e Experts, shared Shared) Tensor
 
 	// Logits are a matmul of the rows that ask for logits (Batch.Logits), in the batch's order: [len(b.Logits), vocab].
 	Logits(b *Batch, x Tensor, w Weight) Tensor

@@ -55,22 +55,51 @@ var layouts = []*layout{layoutQ8, layoutQ4, layoutQ4M, layoutQ5, layoutQ5M, layo
 
 // Pack makes a weight. It is safe to call side by side.
 func (d *Device) Pack(format gguf.Type, rows, width int, data []byte, done func(from, to int)) (compute.Weight, error) {
+	p, err := d.pack(format, rows, width, data, done)
+	if err != nil {
+		return compute.Weight{}, err
+	}
+	return compute.Weight{Rows: rows, Width: width, Format: format.String(), Bytes: len(p.data), Mem: p}, nil
+}
+
+// PackExperts makes a weight of many: each expert's is packed as it were by Pack, so in formats whose layout the data decides they may
+// differ. It is safe to call side by side.
+func (d *Device) PackExperts(format gguf.Type, experts, rows, width int, expert func(e int) ([]byte, func(), error)) (compute.Weight, error) {
+	all, bytes := make([]*packed, experts), 0
+	for e := range all {
+		data, done, err := expert(e)
+		if err == nil {
+			all[e], err = d.pack(format, rows, width, data, nil)
+		}
+		if err != nil {
+			return compute.Weight{}, fmt.Errorf("expert %d: %w", e, err)
+		}
+		if done != nil {
+			done()
+		}
+		bytes += len(all[e].data)
+	}
+	return compute.Weight{Experts: experts, Rows: rows, Width: width, Format: format.String(), Bytes: bytes, Mem: all}, nil
+}
+
+// pack makes one matrix.
+func (d *Device) pack(format gguf.Type, rows, width int, data []byte, done func(from, to int)) (*packed, error) {
 	f, err := quant.For(format)
 	if err != nil {
-		return compute.Weight{}, fmt.Errorf("cpu: %w", err)
+		return nil, fmt.Errorf("cpu: %w", err)
 	}
 	rowBytes, err := f.RowBytes(width)
 	if err != nil {
-		return compute.Weight{}, fmt.Errorf("cpu: %w", err)
+		return nil, fmt.Errorf("cpu: %w", err)
 	}
 	if len(data) != rows*rowBytes {
-		return compute.Weight{}, fmt.Errorf("cpu: %v weight [%d %d] has %d bytes, want %d", format, rows, width, len(data), rows*rowBytes)
+		return nil, fmt.Errorf("cpu: %v weight [%d %d] has %d bytes, want %d", format, rows, width, len(data), rows*rowBytes)
 	}
 	s := sourceOf(format, data)
 	l := s.layout
 	p := &packed{layout: l, n: rows, k: width, blocks: width / l.step}
 	if p.data, err = d.memory(ceilDiv(rows, group) * p.groupBytes()); err != nil {
-		return compute.Weight{}, err
+		return nil, err
 	}
 	d.eachGroups(ceilDiv(rows, group), func(from, to int) {
 		for g := from; g < to; g++ {
@@ -82,7 +111,7 @@ func (d *Device) Pack(format gguf.Type, rows, width int, data []byte, done func(
 			done(from*group*rowBytes, min(rows, to*group)*rowBytes)
 		}
 	})
-	return compute.Weight{Rows: rows, Width: width, Format: format.String(), Bytes: len(p.data), Mem: p}, nil
+	return p, nil
 }
 
 // eachGroups runs work for all groups [0, groups), some at a time, on as many goroutines as the device has threads. It leaves the pool alone, whose

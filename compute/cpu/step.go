@@ -9,6 +9,7 @@ type step struct {
 	arenas [3]memory // of what comes before the layers, of even and of odd layers
 	at     *memory
 	turns  map[*compute.Rope]turns
+	crowd  crowd // of the last Experts
 }
 
 // memory is where tensors lie.
@@ -16,12 +17,14 @@ type memory struct {
 	rows    arena[float32]
 	panels  arena[panelBlock]
 	buffers arena[buffer]
+	indices arena[int32]
 }
 
 func (m *memory) reset() {
 	m.rows.reset()
 	m.panels.reset()
 	m.buffers.reset()
+	m.indices.reset()
 }
 
 // turns are the cosines and sines of a step's rows.
