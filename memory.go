@@ -96,7 +96,7 @@ func (m *machine) reserve(o Options) error {
 
 // config is a pool for so many sequences of a context.
 func (m *machine) config(context, sequences int) state.Config {
-	return state.Config{Format: m.format, Positions: context * sequences, Sequences: sequences, Step: m.step}
+	return state.Config{Format: m.format, Delta: m.device.DeltaFormat(), Positions: context * sequences, Sequences: sequences, Step: m.step}
 }
 
 // largestContext is the most whole pages of each sequence whose pool takes no more than so many bytes.

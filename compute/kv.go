@@ -58,15 +58,20 @@ func (s KVShape) PageBytes() int {
 	return s.Layers * s.Heads * Page * 2 * s.Format.RowBytes(s.HeadDim)
 }
 
-// KVMemory is the pages of one shape on a device.
-type KVMemory interface {
-	// Shape and Pages are what the memory was made for.
-	Shape() KVShape
+// PageMemory is pages on a device.
+type PageMemory interface {
+	// Pages is how many there are.
 	Pages() int
 	// Copy copies page src to page dst, in all layers (a fork writes to its own copy of a shared, unfilled page).
 	Copy(dst, src int)
 	// Close frees the memory.
 	Close() error
+}
+
+// KVMemory is the pages of one shape on a device.
+type KVMemory interface {
+	PageMemory
+	Shape() KVShape
 }
 
 // KV is one layer of the cache, as the operations of a step see it.

@@ -2,11 +2,14 @@ package state
 
 import "memra/compute"
 
-// Layer is what one layer of a model stores per position.
+// Layer is what one layer of a model stores per position: keys and values, or what a delta-net keeps.
 type Layer struct {
 	Heads, HeadDim int // of keys, and of values
 	Window         int // positions that a row sees; 0: all
 	Back           int // how many layers back the layer is whose keys and values this one reads; 0: its own. The rest is that layer's
+
+	// Delta is what a delta-net keeps; its Layers and Format are the pool's affair. Zero: keys and values.
+	Delta compute.DeltaShape
 }
 
 // Layout is the layers of a model, in order.
@@ -24,9 +27,10 @@ func KV(layers, heads, headDim int) Layout {
 // Config is the size of a pool.
 type Config struct {
 	Format    compute.KVFormat
-	Positions int // tokens that all sequences together can hold
-	Sequences int // how many at once; each may leave a page part empty
-	Step      int // the most rows of a sequence in one step: a windowed layer keeps them beside its window
+	Delta     compute.DeltaFormat // the device's
+	Positions int                 // tokens that all sequences together can hold
+	Sequences int                 // how many at once; each may leave a page part empty
+	Step      int                 // the most rows of a sequence in one step: a windowed layer keeps them beside its window
 }
 
 // kind is the layers that share a page table.
@@ -56,6 +60,33 @@ func (l Layout) kinds() (kinds []kind, of, place []int) {
 	return kinds, of, place
 }
 
+// isDelta reports whether the kind is of delta-nets.
+func (k kind) isDelta() bool { return k.layer.Delta != compute.DeltaShape{} }
+
+// window is how many positions a row of the kind sees, 0: all. A delta-net's row sees the page that it works in, and a page's first
+// row the page before, so two positions.
+func (k kind) window() int {
+	if k.isDelta() {
+		return 2
+	}
+	return k.layer.Window
+}
+
+// delta is the kind's pages as the device stores a delta-net's.
+func (k kind) delta(f compute.DeltaFormat) compute.DeltaShape {
+	s := k.layer.Delta
+	s.Layers, s.Format = k.layers, f
+	return s
+}
+
+// pageBytes is the size of a page of the kind.
+func (k kind) pageBytes(c Config) int {
+	if k.isDelta() {
+		return k.delta(c.Delta).PageBytes()
+	}
+	return k.shape(c.Format).PageBytes()
+}
+
 // shape is the kind's pages as the device stores them.
 func (k kind) shape(f compute.KVFormat) compute.KVShape {
 	return compute.KVShape{Layers: k.layers, Heads: k.layer.Heads, HeadDim: k.layer.HeadDim, Format: f}
@@ -65,21 +96,27 @@ func (k kind) shape(f compute.KVFormat) compute.KVShape {
 // sequence's window and step can touch at once.
 func (k kind) pages(c Config) int {
 	all := ceilDiv(c.Positions, compute.Page) + c.Sequences
-	if k.layer.Window == 0 {
+	if k.window() == 0 {
 		return all
 	}
 	return min(all, c.Sequences*k.windowPages(c.Step))
 }
 
-// windowPages is the most pages of the kind that one sequence holds: those of a window and a step, at any alignment.
-func (k kind) windowPages(step int) int { return ceilDiv(k.layer.Window-1+step, compute.Page) + 1 }
+// windowPages is the most pages of the kind that one sequence holds: those of a window and a step, at any alignment. A delta-net
+// keeps those of a step's first row and of its last.
+func (k kind) windowPages(step int) int {
+	if k.isDelta() {
+		return 2
+	}
+	return ceilDiv(k.layer.Window-1+step, compute.Page) + 1
+}
 
 // Bytes is exactly what a pool of that size takes on its device.
 func (l Layout) Bytes(c Config) int {
 	kinds, _, _ := l.kinds()
 	n := 0
 	for _, k := range kinds {
-		n += k.pages(c) * k.shape(c.Format).PageBytes()
+		n += k.pages(c) * k.pageBytes(c)
 	}
 	return n
 }

@@ -11,10 +11,10 @@ import (
 type Pool struct {
 	config    Config
 	kinds     []kind
-	of, place []int // of each layer: its kind, and which of the kind's layers it is
-	memory    []compute.KVMemory
-	refs      [][]int32 // of each kind and page: how many sequences hold it
-	free      [][]int32 // of each kind: pages that nobody holds
+	of, place []int                // of each layer: its kind, and which of the kind's layers it is
+	memory    []compute.PageMemory // of each kind
+	refs      [][]int32            // of each kind and page: how many sequences hold it
+	free      [][]int32            // of each kind: pages that nobody holds
 }
 
 // NewPool reserves the pages.
@@ -26,9 +26,9 @@ func NewPool(d compute.Device, l Layout, c Config) (*Pool, error) {
 	p.kinds, p.of, p.place = l.kinds()
 	for _, k := range p.kinds {
 		n := k.pages(c)
-		m, err := d.NewKV(k.shape(c.Format), n)
+		m, err := k.reserve(d, c, n)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("state: %d pages of %d bytes: %w", n, k.shape(c.Format).PageBytes(), err), p.Close())
+			return nil, errors.Join(fmt.Errorf("state: %d pages of %d bytes: %w", n, k.pageBytes(c), err), p.Close())
 		}
 		free := make([]int32, n)
 		for i := range free {
@@ -37,6 +37,14 @@ func NewPool(d compute.Device, l Layout, c Config) (*Pool, error) {
 		p.memory, p.free, p.refs = append(p.memory, m), append(p.free, free), append(p.refs, make([]int32, n))
 	}
 	return p, nil
+}
+
+// reserve makes room for pages of the kind.
+func (k kind) reserve(d compute.Device, c Config, pages int) (compute.PageMemory, error) {
+	if k.isDelta() {
+		return d.NewDelta(k.delta(c.Delta), pages)
+	}
+	return d.NewKV(k.shape(c.Format), pages)
 }
 
 // Close frees the pages. Sequences are no longer usable.
@@ -59,7 +67,7 @@ func (p *Pool) Used() int {
 func (p *Pool) bytes(pages func(kind int) int) int {
 	n := 0
 	for k := range p.kinds {
-		n += pages(k) * p.kinds[k].shape(p.config.Format).PageBytes()
+		n += pages(k) * p.kinds[k].pageBytes(p.config)
 	}
 	return n
 }
@@ -73,8 +81,18 @@ func (p *Pool) take(kind int) int32 {
 	return page
 }
 
-// drop gives back one hold on a page.
+// share takes one more hold on a page.
+func (p *Pool) share(kind int, page int32) {
+	if page >= 0 {
+		p.refs[kind][page]++
+	}
+}
+
+// drop gives back one hold on a page; a page that is not kept, -1, is nobody's.
 func (p *Pool) drop(kind int, page int32) {
+	if page < 0 {
+		return
+	}
 	if p.refs[kind][page]--; p.refs[kind][page] == 0 {
 		p.free[kind] = append(p.free[kind], page)
 	}
@@ -100,5 +118,11 @@ func (p *Pool) View(sequences ...*Sequence) *View {
 // KV is the cache of one layer.
 func (v *View) KV(layer int) compute.KV {
 	k := v.pool.of[layer]
-	return compute.KV{Memory: v.pool.memory[k], Layer: v.pool.place[layer], Tables: v.tables[k]}
+	return compute.KV{Memory: v.pool.memory[k].(compute.KVMemory), Layer: v.pool.place[layer], Tables: v.tables[k]}
+}
+
+// Delta is the memory of one delta-net layer.
+func (v *View) Delta(layer int) compute.Delta {
+	k := v.pool.of[layer]
+	return compute.Delta{Memory: v.pool.memory[k].(compute.DeltaMemory), Layer: v.pool.place[layer], Tables: v.tables[k]}
 }

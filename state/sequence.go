@@ -39,15 +39,19 @@ func (s *Sequence) Extend(n int) error {
 	for k := range p.kinds {
 		if need, free := s.needs(k, n), len(p.free[k]); need > free {
 			return fmt.Errorf("state: %d tokens after %d need %d more pages, of %d bytes each, and %d of %d are free: %w",
-				n, s.length, need, p.kinds[k].shape(p.config.Format).PageBytes(), free, len(p.refs[k]), ErrFull)
+				n, s.length, need, p.kinds[k].pageBytes(p.config), free, len(p.refs[k]), ErrFull)
 		}
 	}
 	for k := range p.kinds {
 		if n > 0 && s.shared(k) {
 			s.unshare(k)
 		}
-		for len(s.tables[k])*compute.Page < s.length+n {
-			s.tables[k] = append(s.tables[k], p.take(k))
+		for have := len(s.tables[k]); have < ceilDiv(s.length+n, compute.Page); have++ {
+			page := int32(-1)
+			if s.keeps(k, have, n) {
+				page = p.take(k)
+			}
+			s.tables[k] = append(s.tables[k], page)
 		}
 	}
 	s.length += n
@@ -56,11 +60,22 @@ func (s *Sequence) Extend(n int) error {
 
 // needs is how many pages of a kind n more positions take.
 func (s *Sequence) needs(k, n int) int {
-	need := ceilDiv(s.length+n, compute.Page) - len(s.tables[k])
+	need := 0
+	for page := len(s.tables[k]); page < ceilDiv(s.length+n, compute.Page); page++ {
+		if s.keeps(k, page, n) {
+			need++
+		}
+	}
 	if n > 0 && s.shared(k) {
 		need++
 	}
-	return max(0, need)
+	return need
+}
+
+// keeps reports whether n more positions store anything in a page that they come to: of a delta-net's, only the first row's and the
+// last one's keep their states.
+func (s *Sequence) keeps(k, page, n int) bool {
+	return !s.pool.kinds[k].isDelta() || page == s.length/compute.Page || page == (s.length+n-1)/compute.Page
 }
 
 // shared reports whether the next position falls into a page that another sequence holds as well.
@@ -79,7 +94,7 @@ func (s *Sequence) unshare(k int) {
 
 // pass frees the pages of a windowed kind that no row from here on sees.
 func (s *Sequence) pass(k int) {
-	w := s.pool.kinds[k].layer.Window
+	w := s.pool.kinds[k].window()
 	if w == 0 {
 		return
 	}
@@ -98,22 +113,26 @@ func (s *Sequence) Fork() *Sequence {
 	for k, table := range s.tables {
 		f.tables[k] = append([]int32(nil), table...)
 		for _, page := range table[s.gone[k]:] {
-			s.pool.refs[k][page]++
+			s.pool.share(k, page)
 		}
 	}
 	return f
 }
 
-// Truncate forgets the positions from n on. It fails, and changes nothing, if a windowed layer has already given up what the
-// row at n would see.
+// Truncate forgets the positions from n on. It fails, and changes nothing, if a windowed layer or a delta-net has already given up
+// what the row at n would see. Rows of the last step can always be dropped, if it had no more than 64.
 func (s *Sequence) Truncate(n int) error {
 	if n < 0 || n > s.length {
 		return fmt.Errorf("state: cut a sequence of %d positions to %d", s.length, n)
 	}
+	if n == 0 {
+		s.Free()
+		return nil
+	}
 	for k := range s.tables {
-		if w := s.pool.kinds[k].layer.Window; w > 0 && max(0, n+1-w) < s.gone[k]*compute.Page {
-			return fmt.Errorf("state: cut a sequence of %d positions to %d: positions below %d are gone from its windowed layers; compute it again",
-				s.length, n, s.gone[k]*compute.Page)
+		if at := s.missing(k, n); at > 0 {
+			return fmt.Errorf("state: cut a sequence of %d positions to %d: positions below %d are gone from some of its layers; compute it again",
+				s.length, n, at)
 		}
 	}
 	for k, table := range s.tables {
@@ -125,6 +144,20 @@ func (s *Sequence) Truncate(n int) error {
 	}
 	s.length = n
 	return nil
+}
+
+// missing is a position that the row at n would need to be kept, and which is gone with those before it. 0: none is.
+func (s *Sequence) missing(k, n int) int {
+	w := s.pool.kinds[k].window()
+	if w == 0 {
+		return 0
+	}
+	for page := max(0, n+1-w) / compute.Page; page < ceilDiv(n, compute.Page); page++ {
+		if s.tables[k][page] < 0 {
+			return (page + 1) * compute.Page
+		}
+	}
+	return 0
 }
 
 // Free gives everything back. The sequence is empty afterwards.

@@ -55,10 +55,10 @@ func check(t *testing.T, s *Sequence, at int, want func(position int) int) {
 }
 
 // mixed is two layers that see everything and two with a window of 100.
-var mixed = Layout{{2, 16, 100, 0}, {2, 16, 0, 0}, {2, 16, 100, 0}, {2, 16, 0, 0}}
+var mixed = Layout{{Heads: 2, HeadDim: 16, Window: 100}, {Heads: 2, HeadDim: 16}, {Heads: 2, HeadDim: 16, Window: 100}, {Heads: 2, HeadDim: 16}}
 
 // borrowing is two layers of their own and three that read one of them.
-var borrowing = Layout{{2, 16, 100, 0}, {1, 32, 0, 0}, {2, 16, 100, 2}, {2, 16, 100, 3}, {1, 32, 0, 3}}
+var borrowing = Layout{{Heads: 2, HeadDim: 16, Window: 100}, {Heads: 1, HeadDim: 32}, {Heads: 2, HeadDim: 16, Window: 100, Back: 2}, {Heads: 2, HeadDim: 16, Window: 100, Back: 3}, {Heads: 1, HeadDim: 32, Back: 3}}
 
 func newPool(t *testing.T, l Layout, c Config) *Pool {
 	t.Helper()

@@ -62,6 +62,9 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 	w.divide()
 	s.pool.run(len(w.pieces), func(thread, i int) { w.piece(thread, &w.pieces[i]) })
 	w.merge()
+	if !a.Gate.IsZero() {
+		s.openGates(out, a.Gate, shape.HeadDim)
+	}
 	return result
 }
 

@@ -15,6 +15,7 @@ type Device struct {
 	pool     *pool
 	scratch  []attendScratch  // one a thread
 	tiles    []tileScratch    // one a thread
+	deltas   []deltaScratch   // one a thread
 	samplers []sample.Sampler // one a thread
 	step     step
 
@@ -36,7 +37,7 @@ func open(threads int, k *kernels) (*Device, error) {
 	if threads < 0 || threads > 1024 {
 		return nil, fmt.Errorf("cpu: %d threads, want 1 to 1024, or 0 for one a processor", threads)
 	}
-	d := &Device{kernels: k, pool: newPool(threads), scratch: make([]attendScratch, threads), tiles: make([]tileScratch, threads), samplers: make([]sample.Sampler, threads)}
+	d := &Device{kernels: k, pool: newPool(threads), scratch: make([]attendScratch, threads), tiles: make([]tileScratch, threads), deltas: make([]deltaScratch, threads), samplers: make([]sample.Sampler, threads)}
 	d.step.Device = d
 	return d, nil
 }

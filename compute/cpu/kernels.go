@@ -13,6 +13,10 @@ type kernels struct {
 	add              func(s, x, y []float32)
 	swiglu           func(y, g, u []float32)
 	geglu            func(y, g, u []float32)
+	addProducts      func(y, w, x []float32)
+	sigmoid          func(y, x, z []float32)
+	decay            func(y, x, g []float32, top float32)
+	addMatrix        func(y []float32, ly int, a []float32, la int, b []float32, lb, rows, depth, width int)
 	rotateHalves     func(lo, hi, cos, sin []float32)
 	rotateNeighbours func(x, cos, sin []float32)
 	halve            func(dst []half, src []float32) // converts
@@ -55,6 +59,10 @@ var goKernels = kernels{
 	add:              addGo,
 	swiglu:           swigluGo,
 	geglu:            gegluGo,
+	addProducts:      addProductsGo,
+	sigmoid:          sigmoidGo,
+	decay:            decayGo,
+	addMatrix:        addMatrixGo,
 	rotateHalves:     rotateHalvesGo,
 	rotateNeighbours: rotateNeighboursGo,
 	halve:            halveGo,

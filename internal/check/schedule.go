@@ -25,7 +25,7 @@ func Bind(d compute.Device, src model.Source, positions, sequences int) (*Bound,
 	if err != nil {
 		return nil, err
 	}
-	pool, err := state.NewPool(d, m.State(), state.Config{Positions: positions, Sequences: sequences, Step: mostRows})
+	pool, err := state.NewPool(d, m.State(), state.Config{Delta: d.DeltaFormat(), Positions: positions, Sequences: sequences, Step: mostRows})
 	if err != nil {
 		return nil, err
 	}
