@@ -48,6 +48,12 @@ type Device interface {
 	// NewKV makes room for pages of a shape.
 	NewKV(shape KVShape, pages int) (KVMemory, error)
 
+	// NewDelta makes room for pages of a delta-net's shape, whose format must be DeltaFormat's.
+	NewDelta(shape DeltaShape, pages int) (DeltaMemory, error)
+
+	// DeltaFormat is how the device stores delta-nets.
+	DeltaFormat() DeltaFormat
+
 	// Run computes one step: it calls forward with the device's operations and returns the rows of the tensor that
 	// forward returns, valid until the next Run. A fault of the device comes back here.
 	Run(forward func(Ops) Tensor) ([][]float32, error)

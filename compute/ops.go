@@ -89,8 +89,38 @@ type Ops interface {
 	//
 	//	o[r,h] = sum_t p[t] * v[t, h/group]    p = softmax_t(scale * q[r,h] . k[t, h/group])    0 <= pos(r)-t < window
 	//
-	// Shapes: q, o [rows, heads*HeadDim]; heads is a multiple of kv.Heads. A row without a sequence gives zeros.
+	// Shapes: q, o [rows, heads*HeadDim]; heads is a multiple of kv.Heads. A row without a sequence gives zeros. With a.Gate, which is
+	// [rows, heads*2*HeadDim] as QK.Gated has it, o is multiplied by the sigmoid of its gate.
 	Attention(b *Batch, q Tensor, kv KV, a Attn) Tensor
+
+	// CausalConv convolves each column over a row and the Taps-1 rows before it in its sequence, and activates the sum. It keeps the
+	// rows' inputs for those that come after.
+	//
+	//	y[r,c] = silu(sum_j w[j,c] * x[pos(r)-Taps+1+j, c])    x = 0 before the sequence began
+	//
+	// Shapes: x, y [rows, d.Width()]; w [Taps*Width], a tap after another. The sum begins at zero and goes on in the order
+	// of j. A row without a sequence gives zeros.
+	CausalConv(b *Batch, d Delta, x Tensor, w Vector) Tensor
+
+	// GatedDelta is the gated delta rule: a state S for each value head h, with queries and keys of its key head.
+	//
+	//	q = x_q / sqrt(sum(x_q^2) + eps) / sqrt(HeadDim)    k = x_k / sqrt(sum(x_k^2) + eps)    b = sigmoid(beta)
+	//	S = exp(g) S    g = A * softplus(alpha + DT)    S = S + k u'    u = b * (x_v - S'k)    o = S'q
+	//
+	// Shapes: x [rows, d.Width()], queries, keys, values; beta, alpha [rows, ValueHeads]; o [rows, ValueHeads*HeadDim]. It is computed by
+	// pages. With S as the page began and G the sum of g since, row t of the page is
+	//
+	//	u[t] = b[t] * (v[t] - exp(G[t]) S'k[t] - sum_{j<t} exp(G[t]-G[j]) (k[j].k[t]) u[j])
+	//	o[t] =                exp(G[t]) S'q[t] + sum_{j<=t} exp(G[t]-G[j]) (k[j].q[t]) u[j]
+	//
+	// and the next page begins with exp(G[63]) S + sum_j exp(G[63]-G[j]) k[j] u[j]': the same whatever rows a step has (R1 to R3).
+	// A row without a sequence gives zeros.
+	GatedDelta(b *Batch, d Delta, x, beta, alpha Tensor, g DeltaGates) Tensor
+
+	// GatedNorm normalises each group of g.Width values of a row and gates it: y[r,i] = silu(z[r,i]) * n[r,i], n = Norm(x, g, eps).
+	//
+	// Shapes: x, z, y [rows, width]; width is a multiple of g.Width.
+	GatedNorm(x, z Tensor, g Vector, eps float32) Tensor
 
 	// SwiGLU gates: y[r,i] = silu(g[r,i]) * u[r,i], silu(x) = x / (1 + exp(-x)).
 	SwiGLU(g, u Tensor) Tensor
@@ -123,10 +153,12 @@ type QK struct {
 	Rope         *Rope  // nil: positions do not turn this layer
 	QNorm, KNorm Vector // gains [HeadDim] of a norm per head; zero: none
 	Eps          float32
+	Gated        bool // q is [rows, heads*2*HeadDim]: each head is followed by as many values that the result leaves out (Attn.Gate)
 }
 
 // Attn says how scores are made.
 type Attn struct {
 	Scale  float32 // of q.k; 0 means 1/sqrt(HeadDim)
 	Window int     // positions a row sees, itself included; 0: all
+	Gate   Tensor  // what QKNormRope got as a gated q; zero: no gate
 }

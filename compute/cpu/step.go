@@ -127,8 +127,11 @@ func (s *step) norm(y, x, g []float32, eps float32) {
 	s.kernels.scale(y, x, g, normScale(s.kernels.sumSquares(x), len(x), eps))
 }
 
-// QKNormRope works in place.
+// QKNormRope works in place, but on the queries of a gated projection, which it takes out.
 func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (compute.Tensor, compute.Tensor) {
+	if o.Gated {
+		q = s.ungated(q, o.HeadDim)
+	}
 	var t turns
 	if o.Rope != nil {
 		t = s.turnsOf(b, o.Rope)
