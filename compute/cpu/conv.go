@@ -2,7 +2,7 @@ package cpu
 
 import "memra/compute"
 
-// CausalConv: products ascending by tap, each rounded, the first alone; then silu, one quotient. Rows are computed side by side, so
+// CausalConv: products ascending by tap, each rounded, then silu, one quotient. Rows are computed side by side, so
 // their inputs are kept last.
 func (s *step) CausalConv(b *compute.Batch, d compute.Delta, x compute.Tensor, w compute.Vector) compute.Tensor {
 	y, out := s.tensor(x.Rows, x.Width)
