@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -38,11 +37,8 @@ func Convert(ctx context.Context, folder, path string, o ConvertOptions) error {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
 		return fmt.Errorf("memra: %s: is a file, want a Hugging Face model folder", folder)
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("memra: %s: is a folder, want the name of the file to write, such as %s", path, filepath.Join(path, "model.gguf"))
-	}
-	if inside(folder, path) && filepath.Ext(path) != ".gguf" {
-		return fmt.Errorf("memra: %s: lies in the model's folder, whose files are not to be replaced; want a name that ends in .gguf", path)
+	if err := refuse(folder, path); err != nil {
+		return err
 	}
 	f, err := hf.Open(folder)
 	if err != nil {
@@ -53,45 +49,47 @@ func Convert(ctx context.Context, folder, path string, o ConvertOptions) error {
 		return err
 	}
 	tensors := slices.Clone(f.Tensors())
-	total := 0
 	for i := range tensors {
 		if t := &tensors[i]; rounded && len(t.Shape) > 1 && isFloat(t.Type) && t.Type != target {
 			*t = round(*t, target)
 		}
-		total += tensors[i].Size()
 	}
-	done := 0
-	for i := range tensors {
-		t := tensors[i]
-		tensors[i].Data, tensors[i].Drop = nil, nil
-		tensors[i].Make = func() ([]byte, error) { // when the last one is written
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if o.Progress != nil {
-				o.Progress(done, total)
-			}
-			done += t.Size()
-			return t.Bytes()
-		}
-	}
+	tensors, finish := watched(ctx, tensors, o.Progress)
 	meta := f.Metadata()
 	meta.Set("general.file_type", fileType(tensors))
 	meta.Set("general.quantization_version", uint32(2))
 	if err := gguf.Write(path, meta, tensors); err != nil {
 		return err
 	}
-	if o.Progress != nil {
-		o.Progress(total, total)
-	}
+	finish()
 	return nil
 }
 
-// inside reports whether a file lies, or would lie, in a folder.
-func inside(folder, path string) bool {
-	a, errA := os.Stat(folder)
-	b, errB := os.Stat(filepath.Dir(path))
-	return errA == nil && errB == nil && os.SameFile(a, b)
+// watched returns the tensors such that progress is told, as each one's turn comes to be written, how many bytes of how many are done,
+// that the end of ctx ends the writing, and that pages go once they were written. finish tells progress that all is done.
+func watched(ctx context.Context, tensors []gguf.Tensor, progress func(done, total int)) (_ []gguf.Tensor, finish func()) {
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	done, total := 0, 0
+	for i := range tensors {
+		total += tensors[i].Size()
+	}
+	out, written := slices.Clone(tensors), func() {}
+	for i, t := range tensors {
+		out[i].Data, out[i].Drop = nil, nil
+		out[i].Make = func() ([]byte, error) { // when the last one is written
+			written()
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			progress(done, total)
+			done += t.Size()
+			written = func() { t.Release(0, len(t.Data)) }
+			return t.Bytes()
+		}
+	}
+	return out, func() { progress(total, total) }
 }
 
 func isFloat(t gguf.Type) bool { return t == gguf.F32 || t == gguf.F16 || t == gguf.BF16 }

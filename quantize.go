@@ -58,6 +58,9 @@ func Quantize(ctx context.Context, src, dst string, o QuantizeOptions) (_ *Quant
 			return nil, err
 		}
 	}
+	if err := refuse(src, dst); err != nil {
+		return nil, err
+	}
 	f, err := openFile(src)
 	if err != nil {
 		return nil, err

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -18,12 +15,8 @@ import (
 	"memra/quant"
 )
 
-// Write writes the file that Plan describes. dst may be there, and is replaced, but must not be a file that the source is read
-// from.
+// Write writes the file that Plan describes. dst may be there, and is replaced: it must not be a file that the source is read from.
 func Write(ctx context.Context, src model.Source, dst string, o Options) error {
-	if err := refuse(src.Name(), dst); err != nil {
-		return err
-	}
 	plan, err := Plan(src, o)
 	if err != nil {
 		return err
@@ -58,46 +51,9 @@ func Write(ctx context.Context, src model.Source, dst string, o Options) error {
 	return gguf.Write(dst, meta, tensors)
 }
 
-var member = regexp.MustCompile(`-\d{5}(-of-\d{5}\.gguf)$`)
-
-// refuse is an error if dst is a folder, the source, a file of the set that the source is a member of, or one of the source's folder
-// that is no GGUF file.
-func refuse(source, dst string) error {
-	there, err := os.Stat(dst)
-	if err != nil {
-		return nil // what cannot be written says so when it is
-	}
-	if there.IsDir() {
-		return fmt.Errorf("quantize: %s is a folder, want the name of a file", dst)
-	}
-	if info, err := os.Stat(filepath.Dir(dst)); err == nil && filepath.Ext(dst) != ".gguf" {
-		if folder, err := os.Stat(source); err == nil && os.SameFile(info, folder) {
-			return fmt.Errorf("quantize: %s is a file of the source; want a name that ends in .gguf", dst)
-		}
-	}
-	files, _ := filepath.Glob(filepath.Join(filepath.Dir(source), "*.gguf"))
-	for _, file := range append(files, source) {
-		if set(file) != set(filepath.Clean(source)) && file != source {
-			continue
-		}
-		if info, err := os.Stat(file); err == nil && os.SameFile(info, there) {
-			return fmt.Errorf("quantize: %s is a file of the source; name another", dst)
-		}
-	}
-	return nil
-}
-
-// set is the name that all members of a split set share.
-func set(path string) string { return member.ReplaceAllString(path, "$1") }
-
 // metadata is the source's, with the keys that say what the file is now.
 func metadata(source *gguf.Metadata, m mix) *gguf.Metadata {
-	out := new(gguf.Metadata)
-	for key, v := range source.All() {
-		if !strings.HasPrefix(key, "split.") {
-			out.Set(key, v)
-		}
-	}
+	out := gguf.Whole(source)
 	out.Set("general.file_type", m.fileType)
 	out.Set("general.quantization_version", uint32(2))
 	return out

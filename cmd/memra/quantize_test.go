@@ -80,7 +80,7 @@ func TestQuantizeReadsAFolder(t *testing.T) {
 		t.Errorf("%d bytes (%v) from the folder's conversion, %d (%v) from the folder: want the same", len(a), errA, len(b), errB)
 	}
 	o := invoke(t, "", "quantize", folder, filepath.Join(folder, "config.json"), "Q8_0")
-	if o.status != 1 || !strings.Contains(o.err, "is a file of the source") {
+	if o.status != 1 || !strings.Contains(o.err, "whose files are not to be replaced") {
 		t.Errorf("onto config.json: status %d, %q", o.status, o.err)
 	}
 }
