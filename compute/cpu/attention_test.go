@@ -190,6 +190,7 @@ func TestAttentionAgreesWithFloat64(t *testing.T) {
 		{4, 2, 80, 0, compute.KVF32},
 		{9, 3, 64, 0, compute.KVF16},
 		{4, 1, 256, 512, compute.KVF16},
+		{8, 1, 512, 0, compute.KVF16},
 		{8, 1, 128, 0, compute.KVF16},
 		{2, 1, 64, 50, compute.KVF32},
 		{3, 1, 16, 1, compute.KVF16},

@@ -128,7 +128,7 @@ func TestSplitsEndWhereTheKernelsSay(t *testing.T) {
 
 func TestAttentionFitsTheSharedMemoryOfHopper(t *testing.T) {
 	d := &Device{multiprocessors: 132}
-	for _, dim := range headDims {
+	for _, dim := range headDims[:len(headDims)-1] { // the last has no fast kernels
 		for f := range kvFormats {
 			for _, form := range d.attendForms(compute.KVShape{HeadDim: dim, Format: f}) {
 				const static, most = 3 << 10, 227 << 10 // barriers and small arrays; of a block

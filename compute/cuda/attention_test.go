@@ -115,7 +115,7 @@ func TestAttentionAgreesWithFloat64(t *testing.T) {
 	d := gpu(t)
 	for _, c := range []struct{ heads, kvHeads, dim, length, window int }{
 		{4, 2, 16, 200, 0}, {6, 2, 32, 200, 16}, {9, 3, 64, 1500, 0}, {4, 1, 256, 1200, 512}, {8, 2, 128, 1100, 0}, {20, 1, 64, 300, 0},
-		{4, 4, 80, 130, 0}, {2, 1, 96, 130, 64}, {2, 2, 192, 130, 0}, {1, 1, 64, 9300, 0},
+		{8, 1, 512, 1200, 0}, {6, 2, 512, 300, 100}, {4, 4, 80, 130, 0}, {2, 1, 96, 130, 64}, {2, 2, 192, 130, 0}, {1, 1, 64, 9300, 0},
 	} {
 		t.Run(fmt.Sprintf("%d heads of %d over %d, %d positions, window %d", c.heads, c.dim, c.kvHeads, c.length, c.window), func(t *testing.T) {
 			a := newAttention(c.heads, c.kvHeads, c.dim, c.length, c.window)
@@ -141,7 +141,7 @@ func TestAttentionAgreesWithFloat64(t *testing.T) {
 // R1 to R3: alone or in company, in any order, however the sequence was cut into steps, whatever lies beyond.
 func TestAttentionOfARowIsTheSameInAnyCompany(t *testing.T) {
 	d := gpu(t)
-	for _, c := range []struct{ dim, window int }{{64, 0}, {128, 300}, {256, 0}} {
+	for _, c := range []struct{ dim, window int }{{64, 0}, {128, 300}, {256, 0}, {512, 0}} {
 		a := newAttention(8, 2, c.dim, 1400, c.window)
 		m, err := d.NewKV(compute.KVShape{Layers: 3, Heads: 2, HeadDim: c.dim}, len(a.pages)+1)
 		if err != nil {

@@ -125,7 +125,7 @@ func (c *checker) attention(format compute.KVFormat, cost float64) (string, erro
 	}
 	w := worst{limit: c.limit.attention + cost}
 	for _, s := range pick(c, 2, [5]int{6, 2, 64, 200, 0}, [5]int{4, 1, 128, 150, 70}, [5]int{9, 3, 64, 1500, 0}, [5]int{8, 2, 128, 1200, 0},
-		[5]int{4, 1, 256, 1200, 512}, [5]int{4, 4, 80, 130, 0}, [5]int{2, 1, 96, 130, 64}, [5]int{2, 2, 192, 130, 0}, [5]int{20, 1, 64, 300, 0}, [5]int{1, 1, 64, 9300, 0}) {
+		[5]int{4, 1, 256, 1200, 512}, [5]int{8, 1, 512, 1200, 0}, [5]int{4, 4, 80, 130, 0}, [5]int{2, 1, 96, 130, 64}, [5]int{2, 2, 192, 130, 0}, [5]int{20, 1, 64, 300, 0}, [5]int{1, 1, 64, 9300, 0}) {
 		t, err := c.tell(c.story(s[0], s[1], s[2], s[3], s[4]), 128, format)
 		if err != nil {
 			return "", err

@@ -159,7 +159,7 @@ func (c *checker) attentionAlike(format compute.KVFormat) (string, error) {
 	if !c.keeps(format) && format != compute.KVF16 {
 		return "", skip("%s keeps no cache in %v", c.device.Name(), format)
 	}
-	for _, s := range pick(c, 1, [3]int{64, 700, 100}, [3]int{64, 1400, 0}, [3]int{128, 1400, 300}, [3]int{256, 1400, 0}) {
+	for _, s := range pick(c, 1, [3]int{64, 700, 100}, [3]int{64, 1400, 0}, [3]int{128, 1400, 300}, [3]int{256, 1400, 0}, [3]int{512, 1400, 0}) {
 		story := c.story(8, 2, s[0], s[1], s[2])
 		t, err := c.tell(story, 512, format)
 		if err != nil {

@@ -10,6 +10,7 @@
 // Launch   grid (kvHeads*ceil(group/16), rows), block 128. Formula: compute.Ops.Attention.
 #include "operand.cuh"
 #include "pages.cuh"
+#include "queries.cuh"
 
 template <int D, class F>
 __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* positions, const int* slots, const int* tables,
@@ -19,6 +20,7 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
     constexpr float NONE = -INFINITY;
     __shared__ float peak[4][16];
     __shared__ __align__(16) half probs[16][72];
+    __shared__ uint4 room[Queries<D>::ROOM];
     int row = blockIdx.y, kh = blockIdx.x % kvHeads, t = threadIdx.x, w = t / 32, g = t % 32 / 4, l = t % 4;
     int h0 = blockIdx.x / kvHeads * 16 + g, h1 = h0 + 8, width = kvHeads * group * D, kpad = padded(width);
     if (blockIdx.x == 0)
@@ -31,18 +33,15 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
         for (int n = w; n < D / 8; n += 4) store(h0, 8 * n + 2 * l, 0, 0), store(h1, 8 * n + 2 * l, 0, 0);
         return;
     }
-    uint32_t a[D / 16][4];
     const float* q0 = q + (size_t)row * width + (kh * group + h0) * D;
     auto query = [&](int h, int d) -> uint32_t {
         if (h >= group) return 0;
         const float* v = q0 + (h - h0) * D + d;
         return half2_bits(v[0], v[1]);
     };
-#pragma unroll
-    for (int j = 0; j < D / 16; j++) {
-        a[j][0] = query(h0, 16 * j + 2 * l), a[j][1] = query(h1, 16 * j + 2 * l);
-        a[j][2] = query(h0, 16 * j + 8 + 2 * l), a[j][3] = query(h1, 16 * j + 8 + 2 * l);
-    }
+    Queries<D> queries(room);
+    queries.load(w, t % 32, [&](int i, int d) { return query(i ? h1 : h0, d); });
+    __syncthreads();
     float o[NT][4] = {}, ot[NT][4] = {}, sum[4] = {}, total[2] = {}, m[2] = {NONE, NONE}, mt[2] = {NONE, NONE};
     int from = window > 0 ? max(0, pos + 1 - window) : 0, last = pos / PAGE;
     for (int p = from / PAGE; p <= last; p++) {
@@ -50,12 +49,15 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
         const uint8_t* values = keys + F::tile(D);
         float s[2][4] = {}, top[2] = {NONE, NONE};
 #pragma unroll
-        for (int j = 0; j < D / 16; j++)
+        for (int j = 0; j < D / 16; j++) {
+            uint32_t a[4];
+            queries.get(a, j, t % 32);
 #pragma unroll
             for (int n = 0; n < 2; n++) {
                 int at = w * 16 + n * 8 + g, d = 16 * j + 2 * l;
-                mma(s[n], a[j], F::key_pair(keys, D, d, at), F::key_pair(keys, D, d + 8, at));
+                mma(s[n], a, F::key_pair(keys, D, d, at), F::key_pair(keys, D, d + 8, at));
             }
+        }
 #pragma unroll
         for (int n = 0; n < 2; n++)
 #pragma unroll
@@ -129,4 +131,4 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
                                     const int* tables, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) { \
         attend<D, F>(out, q, kv, positions, slots, tables, stride, layers, layer, kvHeads, group, tile, c, window);              \
     }
-EACH_WIDTH(ATTEND)
+EACH_WIDTH(ATTEND) EACH_FORMAT(ATTEND, 512)
