@@ -18,6 +18,12 @@ func gegluAVX512(y *float32, gate *float32, up *float32, n int)
 
 func softmaxAVX512(scores *float32, peak *float32, sums *float32) float32
 
+func addProductsAVX512(y *float32, w *float32, x *float32, n int)
+
+func sigmoidAVX512(y *float32, x *float32, z *float32, n int)
+
+func decayAVX512(y *float32, x *float32, sums *float32, top float32, n int)
+
 func scores4AVX512(s *float32, q *float32, k *uint16, dim int)
 
 func values4AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
@@ -25,6 +31,8 @@ func values4AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int,
 func scoresFull4AVX512(s *float32, q *float32, k *float32, dim int)
 
 func valuesFull4AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+
+func addMatrix4AVX512(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
 
 func scores3AVX512(s *float32, q *float32, k *uint16, dim int)
 
@@ -34,6 +42,8 @@ func scoresFull3AVX512(s *float32, q *float32, k *float32, dim int)
 
 func valuesFull3AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
 
+func addMatrix3AVX512(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
+
 func scores2AVX512(s *float32, q *float32, k *uint16, dim int)
 
 func values2AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
@@ -42,6 +52,8 @@ func scoresFull2AVX512(s *float32, q *float32, k *float32, dim int)
 
 func valuesFull2AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
 
+func addMatrix2AVX512(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
+
 func scores1AVX512(s *float32, q *float32, k *uint16, dim int)
 
 func values1AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
@@ -49,6 +61,8 @@ func values1AVX512(o *float32, p *float32, rescale *float32, v *uint16, dim int,
 func scoresFull1AVX512(s *float32, q *float32, k *float32, dim int)
 
 func valuesFull1AVX512(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+
+func addMatrix1AVX512(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
 
 func sumSquaresAVX2(x *float32, n int) float32
 
@@ -64,6 +78,12 @@ func gegluAVX2(y *float32, gate *float32, up *float32, n int)
 
 func softmaxAVX2(scores *float32, peak *float32, sums *float32) float32
 
+func addProductsAVX2(y *float32, w *float32, x *float32, n int)
+
+func sigmoidAVX2(y *float32, x *float32, z *float32, n int)
+
+func decayAVX2(y *float32, x *float32, sums *float32, top float32, n int)
+
 func scores2AVX2(s *float32, q *float32, k *uint16, dim int)
 
 func values2AVX2(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
@@ -72,6 +92,8 @@ func scoresFull2AVX2(s *float32, q *float32, k *float32, dim int)
 
 func valuesFull2AVX2(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
 
+func addMatrix2AVX2(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
+
 func scores1AVX2(s *float32, q *float32, k *uint16, dim int)
 
 func values1AVX2(o *float32, p *float32, rescale *float32, v *uint16, dim int, keys int)
@@ -79,6 +101,8 @@ func values1AVX2(o *float32, p *float32, rescale *float32, v *uint16, dim int, k
 func scoresFull1AVX2(s *float32, q *float32, k *float32, dim int)
 
 func valuesFull1AVX2(o *float32, p *float32, rescale *float32, v *float32, dim int, keys int)
+
+func addMatrix1AVX2(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
 
 func rotateHalvesAVX2(lo *float32, hi *float32, cos *float32, sin *float32, n int)
 

@@ -573,6 +573,208 @@ TEXT ·softmaxAVX512(SB), NOSPLIT, $0-28
 	VZEROUPPER
 	RET
 
+// func addProductsAVX512(y *float32, w *float32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addProductsAVX512(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPS (DX), Z0
+	VMULPS  (CX), Z0, Z0
+	VADDPS  (AX), Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, BX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func sigmoidAVX512(y *float32, x *float32, z *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-32
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         z+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVL         $0x42b0bd71, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x7f800000, SI
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0x80000000, SI
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0xc2aea8f6, SI
+	VMOVD        SI, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x3fb8aa3b, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x4b400000, SI
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0x3f318000, SI
+	VMOVD        SI, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0x395e8083, SI
+	VMOVD        SI, X7
+	VPBROADCASTD X7, Z7
+	MOVL         $0x3f800000, SI
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Z8
+	MOVL         $0x39506967, SI
+	VMOVD        SI, X9
+	VPBROADCASTD X9, Z9
+	MOVL         $0x3ab743ce, SI
+	VMOVD        SI, X10
+	VPBROADCASTD X10, Z10
+	MOVL         $0x3c088908, SI
+	VMOVD        SI, X11
+	VPBROADCASTD X11, Z11
+	MOVL         $0x3d2aa9c1, SI
+	VMOVD        SI, X12
+	VPBROADCASTD X12, Z12
+	MOVL         $0x3e2aaaaa, SI
+	VMOVD        SI, X13
+	VPBROADCASTD X13, Z13
+	MOVL         $0x3f000000, SI
+	VMOVD        SI, X14
+	VPBROADCASTD X14, Z14
+
+loop:
+	VMOVUPS     (CX), Z15
+	VMOVUPS     (DX), Z16
+	VPXORD      Z2, Z16, Z16
+	VMULPS      Z4, Z16, Z17
+	VADDPS      Z5, Z17, Z17
+	VSUBPS      Z5, Z17, Z17
+	VMULPS      Z6, Z17, Z20
+	VSUBPS      Z20, Z16, Z18
+	VMULPS      Z7, Z17, Z20
+	VADDPS      Z20, Z18, Z18
+	VMULPS      Z9, Z18, Z19
+	VADDPS      Z10, Z19, Z19
+	VMULPS      Z18, Z19, Z19
+	VADDPS      Z11, Z19, Z19
+	VMULPS      Z18, Z19, Z19
+	VADDPS      Z12, Z19, Z19
+	VMULPS      Z18, Z19, Z19
+	VADDPS      Z13, Z19, Z19
+	VMULPS      Z18, Z19, Z19
+	VADDPS      Z14, Z19, Z19
+	VMULPS      Z18, Z18, Z20
+	VMULPS      Z20, Z19, Z19
+	VADDPS      Z18, Z19, Z19
+	VADDPS      Z8, Z19, Z19
+	VCMPPS      $0x05, Z3, Z16, K1
+	VSCALEFPS.Z Z17, Z19, K1, Z19
+	VCMPPS      $0x1e, Z0, Z16, K1
+	VMOVAPS     Z1, K1, Z19
+	VADDPS      Z8, Z19, Z19
+	VDIVPS      Z19, Z15, Z19
+	VMOVUPS     Z19, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	SUBQ        $0x10, BX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func decayAVX512(y *float32, x *float32, sums *float32, top float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·decayAVX512(SB), NOSPLIT, $0-40
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         sums+16(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVL         $0x42b0bd71, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x7f800000, SI
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0xc2aea8f6, SI
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0x3fb8aa3b, SI
+	VMOVD        SI, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x4b400000, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x3f318000, SI
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0x395e8083, SI
+	VMOVD        SI, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0x3f800000, SI
+	VMOVD        SI, X7
+	VPBROADCASTD X7, Z7
+	MOVL         $0x39506967, SI
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Z8
+	MOVL         $0x3ab743ce, SI
+	VMOVD        SI, X9
+	VPBROADCASTD X9, Z9
+	MOVL         $0x3c088908, SI
+	VMOVD        SI, X10
+	VPBROADCASTD X10, Z10
+	MOVL         $0x3d2aa9c1, SI
+	VMOVD        SI, X11
+	VPBROADCASTD X11, Z11
+	MOVL         $0x3e2aaaaa, SI
+	VMOVD        SI, X12
+	VPBROADCASTD X12, Z12
+	MOVL         $0x3f000000, SI
+	VMOVD        SI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS top+24(FP), Z14
+
+loop:
+	VSUBPS      (DX), Z14, Z15
+	VMULPS      Z3, Z15, Z16
+	VADDPS      Z4, Z16, Z16
+	VSUBPS      Z4, Z16, Z16
+	VMULPS      Z5, Z16, Z19
+	VSUBPS      Z19, Z15, Z17
+	VMULPS      Z6, Z16, Z19
+	VADDPS      Z19, Z17, Z17
+	VMULPS      Z8, Z17, Z18
+	VADDPS      Z9, Z18, Z18
+	VMULPS      Z17, Z18, Z18
+	VADDPS      Z10, Z18, Z18
+	VMULPS      Z17, Z18, Z18
+	VADDPS      Z11, Z18, Z18
+	VMULPS      Z17, Z18, Z18
+	VADDPS      Z12, Z18, Z18
+	VMULPS      Z17, Z18, Z18
+	VADDPS      Z13, Z18, Z18
+	VMULPS      Z17, Z17, Z19
+	VMULPS      Z19, Z18, Z18
+	VADDPS      Z17, Z18, Z18
+	VADDPS      Z7, Z18, Z18
+	VCMPPS      $0x05, Z2, Z15, K1
+	VSCALEFPS.Z Z16, Z18, K1, Z18
+	VCMPPS      $0x1e, Z0, Z15, K1
+	VMOVAPS     Z1, K1, Z18
+	VMULPS      (CX), Z18, Z18
+	VMOVUPS     Z18, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	SUBQ        $0x10, BX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
 // func scores4AVX512(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·scores4AVX512(SB), NOSPLIT, $0-32
@@ -1041,6 +1243,144 @@ done16:
 	VZEROUPPER
 	RET
 
+// func addMatrix4AVX512(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
+// Requires: AVX, AVX512F
+TEXT ·addMatrix4AVX512(SB), NOSPLIT, $0-64
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ ly+24(FP), BX
+	LEAQ (BX)(BX*2), SI
+	MOVQ la+32(FP), DI
+	LEAQ (DI)(DI*2), R8
+	MOVQ lb+40(FP), R9
+	MOVQ depth+48(FP), R10
+	MOVQ width+56(FP), R11
+
+width64:
+	CMPQ    R11, $0x40
+	JL      done64
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	VMOVUPS (AX)(BX*1), Z9
+	VMOVUPS 64(AX)(BX*1), Z10
+	VMOVUPS 128(AX)(BX*1), Z11
+	VMOVUPS 192(AX)(BX*1), Z12
+	VMOVUPS (AX)(BX*2), Z13
+	VMOVUPS 64(AX)(BX*2), Z14
+	VMOVUPS 128(AX)(BX*2), Z15
+	VMOVUPS 192(AX)(BX*2), Z16
+	VMOVUPS (AX)(SI*1), Z17
+	VMOVUPS 64(AX)(SI*1), Z18
+	VMOVUPS 128(AX)(SI*1), Z19
+	VMOVUPS 192(AX)(SI*1), Z20
+	MOVQ    CX, R12
+	MOVQ    DX, R13
+	MOVQ    R10, R14
+
+depth64:
+	VMOVUPS     (R13), Z0
+	VMOVUPS     64(R13), Z1
+	VMOVUPS     128(R13), Z2
+	VMOVUPS     192(R13), Z3
+	VMULPS.BCST (R12), Z0, Z4
+	VADDPS      Z4, Z5, Z5
+	VMULPS.BCST (R12), Z1, Z4
+	VADDPS      Z4, Z6, Z6
+	VMULPS.BCST (R12), Z2, Z4
+	VADDPS      Z4, Z7, Z7
+	VMULPS.BCST (R12), Z3, Z4
+	VADDPS      Z4, Z8, Z8
+	VMULPS.BCST (R12)(DI*1), Z0, Z4
+	VADDPS      Z4, Z9, Z9
+	VMULPS.BCST (R12)(DI*1), Z1, Z4
+	VADDPS      Z4, Z10, Z10
+	VMULPS.BCST (R12)(DI*1), Z2, Z4
+	VADDPS      Z4, Z11, Z11
+	VMULPS.BCST (R12)(DI*1), Z3, Z4
+	VADDPS      Z4, Z12, Z12
+	VMULPS.BCST (R12)(DI*2), Z0, Z4
+	VADDPS      Z4, Z13, Z13
+	VMULPS.BCST (R12)(DI*2), Z1, Z4
+	VADDPS      Z4, Z14, Z14
+	VMULPS.BCST (R12)(DI*2), Z2, Z4
+	VADDPS      Z4, Z15, Z15
+	VMULPS.BCST (R12)(DI*2), Z3, Z4
+	VADDPS      Z4, Z16, Z16
+	VMULPS.BCST (R12)(R8*1), Z0, Z4
+	VADDPS      Z4, Z17, Z17
+	VMULPS.BCST (R12)(R8*1), Z1, Z4
+	VADDPS      Z4, Z18, Z18
+	VMULPS.BCST (R12)(R8*1), Z2, Z4
+	VADDPS      Z4, Z19, Z19
+	VMULPS.BCST (R12)(R8*1), Z3, Z4
+	VADDPS      Z4, Z20, Z20
+	ADDQ        $0x04, R12
+	ADDQ        R9, R13
+	DECQ        R14
+	JNZ         depth64
+	VMOVUPS     Z5, (AX)
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z7, 128(AX)
+	VMOVUPS     Z8, 192(AX)
+	VMOVUPS     Z9, (AX)(BX*1)
+	VMOVUPS     Z10, 64(AX)(BX*1)
+	VMOVUPS     Z11, 128(AX)(BX*1)
+	VMOVUPS     Z12, 192(AX)(BX*1)
+	VMOVUPS     Z13, (AX)(BX*2)
+	VMOVUPS     Z14, 64(AX)(BX*2)
+	VMOVUPS     Z15, 128(AX)(BX*2)
+	VMOVUPS     Z16, 192(AX)(BX*2)
+	VMOVUPS     Z17, (AX)(SI*1)
+	VMOVUPS     Z18, 64(AX)(SI*1)
+	VMOVUPS     Z19, 128(AX)(SI*1)
+	VMOVUPS     Z20, 192(AX)(SI*1)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x40, R11
+	JMP         width64
+
+done64:
+width16:
+	CMPQ    R11, $0x10
+	JL      done16
+	VMOVUPS (AX), Z2
+	VMOVUPS (AX)(BX*1), Z3
+	VMOVUPS (AX)(BX*2), Z4
+	VMOVUPS (AX)(SI*1), Z5
+	MOVQ    CX, R12
+	MOVQ    DX, R13
+	MOVQ    R10, R14
+
+depth16:
+	VMOVUPS     (R13), Z0
+	VMULPS.BCST (R12), Z0, Z1
+	VADDPS      Z1, Z2, Z2
+	VMULPS.BCST (R12)(DI*1), Z0, Z1
+	VADDPS      Z1, Z3, Z3
+	VMULPS.BCST (R12)(DI*2), Z0, Z1
+	VADDPS      Z1, Z4, Z4
+	VMULPS.BCST (R12)(R8*1), Z0, Z1
+	VADDPS      Z1, Z5, Z5
+	ADDQ        $0x04, R12
+	ADDQ        R9, R13
+	DECQ        R14
+	JNZ         depth16
+	VMOVUPS     Z2, (AX)
+	VMOVUPS     Z3, (AX)(BX*1)
+	VMOVUPS     Z4, (AX)(BX*2)
+	VMOVUPS     Z5, (AX)(SI*1)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x10, R11
+	JMP         width16
+
+done16:
+	VZEROUPPER
+	RET
+
 // func scores3AVX512(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·scores3AVX512(SB), NOSPLIT, $0-32
@@ -1429,6 +1769,122 @@ done16:
 	VZEROUPPER
 	RET
 
+// func addMatrix3AVX512(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
+// Requires: AVX, AVX512F
+TEXT ·addMatrix3AVX512(SB), NOSPLIT, $0-64
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ ly+24(FP), BX
+	MOVQ la+32(FP), SI
+	MOVQ lb+40(FP), DI
+	MOVQ depth+48(FP), R8
+	MOVQ width+56(FP), R9
+
+width64:
+	CMPQ    R9, $0x40
+	JL      done64
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	VMOVUPS (AX)(BX*1), Z9
+	VMOVUPS 64(AX)(BX*1), Z10
+	VMOVUPS 128(AX)(BX*1), Z11
+	VMOVUPS 192(AX)(BX*1), Z12
+	VMOVUPS (AX)(BX*2), Z13
+	VMOVUPS 64(AX)(BX*2), Z14
+	VMOVUPS 128(AX)(BX*2), Z15
+	VMOVUPS 192(AX)(BX*2), Z16
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    R8, R12
+
+depth64:
+	VMOVUPS     (R11), Z0
+	VMOVUPS     64(R11), Z1
+	VMOVUPS     128(R11), Z2
+	VMOVUPS     192(R11), Z3
+	VMULPS.BCST (R10), Z0, Z4
+	VADDPS      Z4, Z5, Z5
+	VMULPS.BCST (R10), Z1, Z4
+	VADDPS      Z4, Z6, Z6
+	VMULPS.BCST (R10), Z2, Z4
+	VADDPS      Z4, Z7, Z7
+	VMULPS.BCST (R10), Z3, Z4
+	VADDPS      Z4, Z8, Z8
+	VMULPS.BCST (R10)(SI*1), Z0, Z4
+	VADDPS      Z4, Z9, Z9
+	VMULPS.BCST (R10)(SI*1), Z1, Z4
+	VADDPS      Z4, Z10, Z10
+	VMULPS.BCST (R10)(SI*1), Z2, Z4
+	VADDPS      Z4, Z11, Z11
+	VMULPS.BCST (R10)(SI*1), Z3, Z4
+	VADDPS      Z4, Z12, Z12
+	VMULPS.BCST (R10)(SI*2), Z0, Z4
+	VADDPS      Z4, Z13, Z13
+	VMULPS.BCST (R10)(SI*2), Z1, Z4
+	VADDPS      Z4, Z14, Z14
+	VMULPS.BCST (R10)(SI*2), Z2, Z4
+	VADDPS      Z4, Z15, Z15
+	VMULPS.BCST (R10)(SI*2), Z3, Z4
+	VADDPS      Z4, Z16, Z16
+	ADDQ        $0x04, R10
+	ADDQ        DI, R11
+	DECQ        R12
+	JNZ         depth64
+	VMOVUPS     Z5, (AX)
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z7, 128(AX)
+	VMOVUPS     Z8, 192(AX)
+	VMOVUPS     Z9, (AX)(BX*1)
+	VMOVUPS     Z10, 64(AX)(BX*1)
+	VMOVUPS     Z11, 128(AX)(BX*1)
+	VMOVUPS     Z12, 192(AX)(BX*1)
+	VMOVUPS     Z13, (AX)(BX*2)
+	VMOVUPS     Z14, 64(AX)(BX*2)
+	VMOVUPS     Z15, 128(AX)(BX*2)
+	VMOVUPS     Z16, 192(AX)(BX*2)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x40, R9
+	JMP         width64
+
+done64:
+width16:
+	CMPQ    R9, $0x10
+	JL      done16
+	VMOVUPS (AX), Z2
+	VMOVUPS (AX)(BX*1), Z3
+	VMOVUPS (AX)(BX*2), Z4
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    R8, R12
+
+depth16:
+	VMOVUPS     (R11), Z0
+	VMULPS.BCST (R10), Z0, Z1
+	VADDPS      Z1, Z2, Z2
+	VMULPS.BCST (R10)(SI*1), Z0, Z1
+	VADDPS      Z1, Z3, Z3
+	VMULPS.BCST (R10)(SI*2), Z0, Z1
+	VADDPS      Z1, Z4, Z4
+	ADDQ        $0x04, R10
+	ADDQ        DI, R11
+	DECQ        R12
+	JNZ         depth16
+	VMOVUPS     Z2, (AX)
+	VMOVUPS     Z3, (AX)(BX*1)
+	VMOVUPS     Z4, (AX)(BX*2)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x10, R9
+	JMP         width16
+
+done16:
+	VZEROUPPER
+	RET
+
 // func scores2AVX512(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·scores2AVX512(SB), NOSPLIT, $0-32
@@ -1741,6 +2197,102 @@ done16:
 	VZEROUPPER
 	RET
 
+// func addMatrix2AVX512(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
+// Requires: AVX, AVX512F
+TEXT ·addMatrix2AVX512(SB), NOSPLIT, $0-64
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ ly+24(FP), BX
+	MOVQ la+32(FP), SI
+	MOVQ lb+40(FP), DI
+	MOVQ depth+48(FP), R8
+	MOVQ width+56(FP), R9
+
+width64:
+	CMPQ    R9, $0x40
+	JL      done64
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	VMOVUPS (AX)(BX*1), Z9
+	VMOVUPS 64(AX)(BX*1), Z10
+	VMOVUPS 128(AX)(BX*1), Z11
+	VMOVUPS 192(AX)(BX*1), Z12
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    R8, R12
+
+depth64:
+	VMOVUPS     (R11), Z0
+	VMOVUPS     64(R11), Z1
+	VMOVUPS     128(R11), Z2
+	VMOVUPS     192(R11), Z3
+	VMULPS.BCST (R10), Z0, Z4
+	VADDPS      Z4, Z5, Z5
+	VMULPS.BCST (R10), Z1, Z4
+	VADDPS      Z4, Z6, Z6
+	VMULPS.BCST (R10), Z2, Z4
+	VADDPS      Z4, Z7, Z7
+	VMULPS.BCST (R10), Z3, Z4
+	VADDPS      Z4, Z8, Z8
+	VMULPS.BCST (R10)(SI*1), Z0, Z4
+	VADDPS      Z4, Z9, Z9
+	VMULPS.BCST (R10)(SI*1), Z1, Z4
+	VADDPS      Z4, Z10, Z10
+	VMULPS.BCST (R10)(SI*1), Z2, Z4
+	VADDPS      Z4, Z11, Z11
+	VMULPS.BCST (R10)(SI*1), Z3, Z4
+	VADDPS      Z4, Z12, Z12
+	ADDQ        $0x04, R10
+	ADDQ        DI, R11
+	DECQ        R12
+	JNZ         depth64
+	VMOVUPS     Z5, (AX)
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z7, 128(AX)
+	VMOVUPS     Z8, 192(AX)
+	VMOVUPS     Z9, (AX)(BX*1)
+	VMOVUPS     Z10, 64(AX)(BX*1)
+	VMOVUPS     Z11, 128(AX)(BX*1)
+	VMOVUPS     Z12, 192(AX)(BX*1)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x40, R9
+	JMP         width64
+
+done64:
+width16:
+	CMPQ    R9, $0x10
+	JL      done16
+	VMOVUPS (AX), Z2
+	VMOVUPS (AX)(BX*1), Z3
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    R8, R12
+
+depth16:
+	VMOVUPS     (R11), Z0
+	VMULPS.BCST (R10), Z0, Z1
+	VADDPS      Z1, Z2, Z2
+	VMULPS.BCST (R10)(SI*1), Z0, Z1
+	VADDPS      Z1, Z3, Z3
+	ADDQ        $0x04, R10
+	ADDQ        DI, R11
+	DECQ        R12
+	JNZ         depth16
+	VMOVUPS     Z2, (AX)
+	VMOVUPS     Z3, (AX)(BX*1)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x10, R9
+	JMP         width16
+
+done16:
+	VZEROUPPER
+	RET
+
 // func scores1AVX512(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·scores1AVX512(SB), NOSPLIT, $0-32
@@ -1971,6 +2523,82 @@ keys16:
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
 	SUBQ        $0x10, SI
+	JMP         width16
+
+done16:
+	VZEROUPPER
+	RET
+
+// func addMatrix1AVX512(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
+// Requires: AVX, AVX512F
+TEXT ·addMatrix1AVX512(SB), NOSPLIT, $0-64
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ ly+24(FP), BX
+	MOVQ la+32(FP), BX
+	MOVQ lb+40(FP), BX
+	MOVQ depth+48(FP), SI
+	MOVQ width+56(FP), DI
+
+width64:
+	CMPQ    DI, $0x40
+	JL      done64
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	MOVQ    CX, R8
+	MOVQ    DX, R9
+	MOVQ    SI, R10
+
+depth64:
+	VMOVUPS     (R9), Z0
+	VMOVUPS     64(R9), Z1
+	VMOVUPS     128(R9), Z2
+	VMOVUPS     192(R9), Z3
+	VMULPS.BCST (R8), Z0, Z0
+	VADDPS      Z0, Z4, Z4
+	VMULPS.BCST (R8), Z1, Z0
+	VADDPS      Z0, Z5, Z5
+	VMULPS.BCST (R8), Z2, Z0
+	VADDPS      Z0, Z6, Z6
+	VMULPS.BCST (R8), Z3, Z0
+	VADDPS      Z0, Z7, Z7
+	ADDQ        $0x04, R8
+	ADDQ        BX, R9
+	DECQ        R10
+	JNZ         depth64
+	VMOVUPS     Z4, (AX)
+	VMOVUPS     Z5, 64(AX)
+	VMOVUPS     Z6, 128(AX)
+	VMOVUPS     Z7, 192(AX)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x40, DI
+	JMP         width64
+
+done64:
+width16:
+	CMPQ    DI, $0x10
+	JL      done16
+	VMOVUPS (AX), Z1
+	MOVQ    CX, R8
+	MOVQ    DX, R9
+	MOVQ    SI, R10
+
+depth16:
+	VMOVUPS     (R9), Z0
+	VMULPS.BCST (R8), Z0, Z0
+	VADDPS      Z0, Z1, Z1
+	ADDQ        $0x04, R8
+	ADDQ        BX, R9
+	DECQ        R10
+	JNZ         depth16
+	VMOVUPS     Z1, (AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x10, DI
 	JMP         width16
 
 done16:
@@ -2754,6 +3382,127 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $0-28
 	VZEROUPPER
 	RET
 
+// func addProductsAVX2(y *float32, w *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·addProductsAVX2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPS (DX), Y0
+	VMULPS  (CX), Y0, Y0
+	VADDPS  (AX), Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, BX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func sigmoidAVX2(y *float32, x *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ z+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPS   (CX), Y0
+	VMOVUPS   (DX), Y1
+	VXORPS    const_80000000<>+0(SB), Y1, Y1
+	VMULPS    const_3fb8aa3b<>+0(SB), Y1, Y2
+	VADDPS    const_4b400000<>+0(SB), Y2, Y2
+	VSUBPS    const_4b400000<>+0(SB), Y2, Y2
+	VMULPS    const_3f318000<>+0(SB), Y2, Y5
+	VSUBPS    Y5, Y1, Y3
+	VMULPS    const_395e8083<>+0(SB), Y2, Y5
+	VADDPS    Y5, Y3, Y3
+	VMULPS    const_39506967<>+0(SB), Y3, Y4
+	VADDPS    const_3ab743ce<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y4, Y4
+	VADDPS    const_3c088908<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y4, Y4
+	VADDPS    const_3d2aa9c1<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y4, Y4
+	VADDPS    const_3e2aaaaa<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y4, Y4
+	VADDPS    const_3f000000<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y3, Y5
+	VMULPS    Y5, Y4, Y4
+	VADDPS    Y3, Y4, Y4
+	VADDPS    const_3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ Y2, Y2
+	VPSLLD    $0x17, Y2, Y2
+	VPADDD    Y2, Y4, Y4
+	VCMPPS    $0x01, const_c2aea8f6<>+0(SB), Y1, Y5
+	VANDNPS   Y4, Y5, Y4
+	VCMPPS    $0x1e, const_42b0bd71<>+0(SB), Y1, Y1
+	VBLENDVPS Y1, const_7f800000<>+0(SB), Y4, Y4
+	VADDPS    const_3f800000<>+0(SB), Y4, Y4
+	VDIVPS    Y4, Y0, Y4
+	VMOVUPS   Y4, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, BX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
+// func decayAVX2(y *float32, x *float32, sums *float32, top float32, n int)
+// Requires: AVX, AVX2
+TEXT ·decayAVX2(SB), NOSPLIT, $0-40
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         sums+16(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSS top+24(FP), Y0
+
+loop:
+	VSUBPS    (DX), Y0, Y1
+	VMULPS    const_3fb8aa3b<>+0(SB), Y1, Y2
+	VADDPS    const_4b400000<>+0(SB), Y2, Y2
+	VSUBPS    const_4b400000<>+0(SB), Y2, Y2
+	VMULPS    const_3f318000<>+0(SB), Y2, Y5
+	VSUBPS    Y5, Y1, Y3
+	VMULPS    const_395e8083<>+0(SB), Y2, Y5
+	VADDPS    Y5, Y3, Y3
+	VMULPS    const_39506967<>+0(SB), Y3, Y4
+	VADDPS    const_3ab743ce<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y4, Y4
+	VADDPS    const_3c088908<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y4, Y4
+	VADDPS    const_3d2aa9c1<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y4, Y4
+	VADDPS    const_3e2aaaaa<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y4, Y4
+	VADDPS    const_3f000000<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y3, Y5
+	VMULPS    Y5, Y4, Y4
+	VADDPS    Y3, Y4, Y4
+	VADDPS    const_3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ Y2, Y2
+	VPSLLD    $0x17, Y2, Y2
+	VPADDD    Y2, Y4, Y4
+	VCMPPS    $0x01, const_c2aea8f6<>+0(SB), Y1, Y5
+	VANDNPS   Y4, Y5, Y4
+	VCMPPS    $0x1e, const_42b0bd71<>+0(SB), Y1, Y1
+	VBLENDVPS Y1, const_7f800000<>+0(SB), Y4, Y4
+	VMULPS    (CX), Y4, Y4
+	VMOVUPS   Y4, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, BX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
 // func scores2AVX2(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, F16C
 TEXT ·scores2AVX2(SB), NOSPLIT, $0-32
@@ -3190,6 +3939,115 @@ done16:
 	VZEROUPPER
 	RET
 
+// func addMatrix2AVX2(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
+// Requires: AVX
+TEXT ·addMatrix2AVX2(SB), NOSPLIT, $0-64
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ ly+24(FP), BX
+	MOVQ la+32(FP), SI
+	MOVQ lb+40(FP), DI
+	MOVQ depth+48(FP), R8
+	MOVQ width+56(FP), R9
+
+width32:
+	CMPQ    R9, $0x20
+	JL      done32
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	VMOVUPS 64(AX), Y7
+	VMOVUPS 96(AX), Y8
+	VMOVUPS (AX)(BX*1), Y9
+	VMOVUPS 32(AX)(BX*1), Y10
+	VMOVUPS 64(AX)(BX*1), Y11
+	VMOVUPS 96(AX)(BX*1), Y12
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    R8, R12
+
+depth32:
+	VMOVUPS      (R11), Y0
+	VMOVUPS      32(R11), Y1
+	VMOVUPS      64(R11), Y2
+	VMOVUPS      96(R11), Y3
+	VBROADCASTSS (R10), Y13
+	VMULPS       Y0, Y13, Y4
+	VADDPS       Y4, Y5, Y5
+	VMULPS       Y1, Y13, Y4
+	VADDPS       Y4, Y6, Y6
+	VMULPS       Y2, Y13, Y4
+	VADDPS       Y4, Y7, Y7
+	VMULPS       Y3, Y13, Y4
+	VADDPS       Y4, Y8, Y8
+	VBROADCASTSS (R10)(SI*1), Y13
+	VMULPS       Y0, Y13, Y4
+	VADDPS       Y4, Y9, Y9
+	VMULPS       Y1, Y13, Y4
+	VADDPS       Y4, Y10, Y10
+	VMULPS       Y2, Y13, Y4
+	VADDPS       Y4, Y11, Y11
+	VMULPS       Y3, Y13, Y4
+	VADDPS       Y4, Y12, Y12
+	ADDQ         $0x04, R10
+	ADDQ         DI, R11
+	DECQ         R12
+	JNZ          depth32
+	VMOVUPS      Y5, (AX)
+	VMOVUPS      Y6, 32(AX)
+	VMOVUPS      Y7, 64(AX)
+	VMOVUPS      Y8, 96(AX)
+	VMOVUPS      Y9, (AX)(BX*1)
+	VMOVUPS      Y10, 32(AX)(BX*1)
+	VMOVUPS      Y11, 64(AX)(BX*1)
+	VMOVUPS      Y12, 96(AX)(BX*1)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x20, R9
+	JMP          width32
+
+done32:
+width16:
+	CMPQ    R9, $0x10
+	JL      done16
+	VMOVUPS (AX), Y3
+	VMOVUPS 32(AX), Y4
+	VMOVUPS (AX)(BX*1), Y5
+	VMOVUPS 32(AX)(BX*1), Y6
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    R8, R12
+
+depth16:
+	VMOVUPS      (R11), Y0
+	VMOVUPS      32(R11), Y1
+	VBROADCASTSS (R10), Y7
+	VMULPS       Y0, Y7, Y2
+	VADDPS       Y2, Y3, Y3
+	VMULPS       Y1, Y7, Y2
+	VADDPS       Y2, Y4, Y4
+	VBROADCASTSS (R10)(SI*1), Y7
+	VMULPS       Y0, Y7, Y2
+	VADDPS       Y2, Y5, Y5
+	VMULPS       Y1, Y7, Y2
+	VADDPS       Y2, Y6, Y6
+	ADDQ         $0x04, R10
+	ADDQ         DI, R11
+	DECQ         R12
+	JNZ          depth16
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y4, 32(AX)
+	VMOVUPS      Y5, (AX)(BX*1)
+	VMOVUPS      Y6, 32(AX)(BX*1)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x10, R9
+	JMP          width16
+
+done16:
+	VZEROUPPER
+	RET
+
 // func scores1AVX2(s *float32, q *float32, k *uint16, dim int)
 // Requires: AVX, F16C
 TEXT ·scores1AVX2(SB), NOSPLIT, $0-32
@@ -3496,6 +4354,89 @@ keys16:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, BX
 	SUBQ         $0x10, SI
+	JMP          width16
+
+done16:
+	VZEROUPPER
+	RET
+
+// func addMatrix1AVX2(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
+// Requires: AVX
+TEXT ·addMatrix1AVX2(SB), NOSPLIT, $0-64
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ ly+24(FP), BX
+	MOVQ la+32(FP), BX
+	MOVQ lb+40(FP), BX
+	MOVQ depth+48(FP), SI
+	MOVQ width+56(FP), DI
+
+width32:
+	CMPQ    DI, $0x20
+	JL      done32
+	VMOVUPS (AX), Y4
+	VMOVUPS 32(AX), Y5
+	VMOVUPS 64(AX), Y6
+	VMOVUPS 96(AX), Y7
+	MOVQ    CX, R8
+	MOVQ    DX, R9
+	MOVQ    SI, R10
+
+depth32:
+	VMOVUPS      (R9), Y0
+	VMOVUPS      32(R9), Y1
+	VMOVUPS      64(R9), Y2
+	VMOVUPS      96(R9), Y3
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y0, Y8, Y0
+	VADDPS       Y0, Y4, Y4
+	VMULPS       Y1, Y8, Y0
+	VADDPS       Y0, Y5, Y5
+	VMULPS       Y2, Y8, Y0
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y3, Y8, Y0
+	VADDPS       Y0, Y7, Y7
+	ADDQ         $0x04, R8
+	ADDQ         BX, R9
+	DECQ         R10
+	JNZ          depth32
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y5, 32(AX)
+	VMOVUPS      Y6, 64(AX)
+	VMOVUPS      Y7, 96(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x20, DI
+	JMP          width32
+
+done32:
+width16:
+	CMPQ    DI, $0x10
+	JL      done16
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	MOVQ    CX, R8
+	MOVQ    DX, R9
+	MOVQ    SI, R10
+
+depth16:
+	VMOVUPS      (R9), Y0
+	VMOVUPS      32(R9), Y1
+	VBROADCASTSS (R8), Y4
+	VMULPS       Y0, Y4, Y0
+	VADDPS       Y0, Y2, Y2
+	VMULPS       Y1, Y4, Y0
+	VADDPS       Y0, Y3, Y3
+	ADDQ         $0x04, R8
+	ADDQ         BX, R9
+	DECQ         R10
+	JNZ          depth16
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x10, DI
 	JMP          width16
 
 done16:

@@ -112,6 +112,32 @@ func weigh[T any](o []float32, p [][compute.Page]float32, rescale []float32, v *
 	}
 }
 
+func decayer(assembly func(y, x, g *float32, top float32, n int)) func(y, x, g []float32, top float32) {
+	return func(y, x, g []float32, top float32) {
+		y, x = y[:len(g)], x[:len(g)]
+		n := whole(len(g))
+		if n > 0 {
+			assembly(&y[0], &x[0], &g[0], top, n)
+		}
+		decayGo(y[n:], x[n:], g[n:], top)
+	}
+}
+
+// matrixAdder has a kernel for one row, for two, and so on.
+func matrixAdder(assembly ...func(y, a, b *float32, ly, la, lb, depth, width int)) func(y []float32, ly int, a []float32, la int, b []float32, lb, rows, depth, width int) {
+	return func(y []float32, ly int, a []float32, la int, b []float32, lb, rows, depth, width int) {
+		if rows == 0 || depth == 0 || width == 0 {
+			return
+		}
+		y, a, b = y[:(rows-1)*ly+width], a[:(rows-1)*la+depth], b[:(depth-1)*lb+width]
+		for i := 0; i < rows; {
+			n := min(len(assembly), rows-i)
+			assembly[n-1](&y[i*ly], &a[i*la], &b[0], 4*ly, 4*la, 4*lb, depth, width)
+			i += n
+		}
+	}
+}
+
 // widenAVX converts halves to float32.
 func widenAVX(dst []full, src []half) {
 	dst = dst[:len(src)]

@@ -36,11 +36,15 @@ func main() {
 		s.gate("swiglu", s.silu)
 		s.gate("geglu", s.gelu)
 		s.softmax()
+		s.addProducts()
+		s.openGate()
+		s.decay()
 		for n := s.heads; n > 0; n-- {
 			for _, of := range []stored{half, full} {
 				s.scores(n, of)
 				s.values(n, of)
 			}
+			s.addMatrix(n)
 		}
 	}
 	rotateHalves()
@@ -115,9 +119,15 @@ type stride struct{ bytes, thrice reg.GPVirtual }
 
 // strideOf begins rows of count values of 1<<shift bytes.
 func strideOf(count reg.GPVirtual, shift uint64, rows int) stride {
-	s := stride{bytes: GP64()}
-	MOVQ(count, s.bytes)
-	SHLQ(Imm(shift), s.bytes)
+	bytes := GP64()
+	MOVQ(count, bytes)
+	SHLQ(Imm(shift), bytes)
+	return strideBy(bytes, rows)
+}
+
+// strideBy begins rows that lie so many bytes apart.
+func strideBy(bytes reg.GPVirtual, rows int) stride {
+	s := stride{bytes: bytes}
 	if rows == 4 {
 		s.thrice = GP64()
 		LEAQ(Mem{Base: s.bytes, Index: s.bytes, Scale: 2}, s.thrice)
