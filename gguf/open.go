@@ -41,6 +41,10 @@ type Tensor struct {
 	// Make computes the data of a tensor that no file holds as such, anew with each call. Nil: Data is the data.
 	Make func() ([]byte, error)
 
+	// Parts are the same data by the first dimension, a tensor for each of its matrices, where that can be had piece by piece: a
+	// reader that takes one at a time holds no more. Nil: it cannot.
+	Parts []Tensor
+
 	// Drop tells the system that the pages of bytes [from, to) of Data are not needed for now. Nil: there is nobody to tell.
 	Drop func(from, to int)
 }

@@ -21,10 +21,15 @@ import (
 //	`meta:"key" default:"expr"`      int, float32: metadata family.key; without a default it must be there. []bool: see pattern
 //	`rope:"neighbours"`, `"halves"`  *compute.Rope: see rope in config.go
 //	`tensor:"name,other" shape:"A,B"` compute.Weight, compute.Vector: the first of the names that the file has
-//	`tensor:"blk" count:"Layers"`     a slice of structs: blk.0., blk.1., ...
+//	`optional:"why"`                  beside it: the file may have none of them, which leaves the field zero
+//	`tensor:"blk" count:"Layers"`     a slice of structs: blk.0., blk.1., ...; from:"Layers" begins at another number
+//	embedded struct                   its fields, as if they stood there
+//	`block:"what"`                    pointer to a struct: its fields likewise; nil where the file has none of its tensors
+//	`unused:"blk" count:"N"`          struct{}: tensors that the family knows and does not need, of blk.0. and so on
 //
-// Shapes and defaults are products and quotients of numbers and fields read before. Tensor names get GGUF's ".weight", unless
-// they end in ".bias". A tensor that no field takes is an error as well: a model that has more than the family knows of
+// A weight of three dimensions is a matrix for each expert; of a name that ends in /0 or /1 it is the first or second half of
+// each matrix's rows. Shapes and defaults are products and quotients of numbers and fields read before. Tensor names get GGUF's
+// ".weight", unless they end in ".bias". A tensor that no field takes is an error as well: a model that has more than the family knows of
 // would run, and be wrong. Beside NAME.weight a file may have NAME.scale, a number that multiplies the whole matrix (NVFP4), and
 // NAME.input_scale, which is for devices that quantise activations the same way.
 type binder struct {
@@ -37,8 +42,20 @@ type binder struct {
 	errs    []error
 }
 
-// want is a field that a tensor fills.
-type want struct{ field reflect.Value }
+// want is a field that a tensor fills: by all of it, or by half of each expert's rows.
+type want struct {
+	field reflect.Value
+	half  half
+}
+
+// half is a part of a matrix's rows.
+type half int
+
+const (
+	whole half = iota
+	firstHalf
+	secondHalf
+)
 
 func newBinder(src Source, family string) *binder {
 	b := &binder{src: src, family: family, dims: map[string]int{}, tensors: map[string]*gguf.Tensor{}, taken: map[string]bool{}, wants: map[string][]want{}}
@@ -71,6 +88,27 @@ func (b *binder) bind(family any) error {
 func (b *binder) structure(v reflect.Value, prefix string) {
 	for i := range v.NumField() {
 		field, f := v.Field(i), v.Type().Field(i)
+		if f.Anonymous {
+			b.structure(field, prefix)
+			continue
+		}
+		if _, ok := f.Tag.Lookup("block"); ok {
+			if b.has(field.Type().Elem(), prefix) {
+				field.Set(reflect.New(field.Type().Elem()))
+				b.structure(field.Elem(), prefix)
+			}
+			continue
+		}
+		first := b.eval(f.Tag.Get("from"))
+		if f.Tag.Get("from") == "" {
+			first = 0
+		}
+		if name, ok := f.Tag.Lookup("unused"); ok {
+			for j := range b.eval(f.Tag.Get("count")) {
+				b.takeAll(fmt.Sprintf("%s%s.%d.", prefix, name, first+j))
+			}
+			continue
+		}
 		names, ok := f.Tag.Lookup("tensor")
 		if !ok {
 			continue
@@ -79,35 +117,80 @@ func (b *binder) structure(v reflect.Value, prefix string) {
 			n := b.eval(f.Tag.Get("count"))
 			field.Set(reflect.MakeSlice(field.Type(), n, n))
 			for j := range n {
-				b.structure(field.Index(j), fmt.Sprintf("%s%s.%d.", prefix, names, j))
+				b.structure(field.Index(j), fmt.Sprintf("%s%s.%d.", prefix, names, first+j))
 			}
 			continue
 		}
-		var shape []int
-		for _, dim := range strings.Split(f.Tag.Get("shape"), ",") {
-			shape = append(shape, b.eval(dim))
-		}
-		b.tensor(field, prefix, strings.Split(names, ","), shape, f.Tag.Get("shape"))
+		_, optional := f.Tag.Lookup("optional")
+		b.tensor(field, prefix, strings.Split(names, ","), b.shape(f), f.Tag.Get("shape"), optional)
 	}
 }
 
+// has reports whether the file has a tensor of a struct's own fields.
+func (b *binder) has(t reflect.Type, prefix string) bool {
+	for i := range t.NumField() {
+		for _, name := range strings.Split(t.Field(i).Tag.Get("tensor"), ",") {
+			name, _ = halfOf(name)
+			if _, ok := b.tensors[tensorName(prefix, name)]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shape is what a field's tag says.
+func (b *binder) shape(f reflect.StructField) (shape []int) {
+	for _, dim := range strings.Split(f.Tag.Get("shape"), ",") {
+		shape = append(shape, b.eval(dim))
+	}
+	return shape
+}
+
+// takeAll marks tensors as known.
+func (b *binder) takeAll(prefix string) {
+	for name := range b.tensors {
+		if strings.HasPrefix(name, prefix) {
+			b.taken[name] = true
+		}
+	}
+}
+
+// halfOf cuts /0 or /1 off a name.
+func halfOf(name string) (string, half) {
+	if stem, ok := strings.CutSuffix(name, "/0"); ok {
+		return stem, firstHalf
+	}
+	if stem, ok := strings.CutSuffix(name, "/1"); ok {
+		return stem, secondHalf
+	}
+	return name, whole
+}
+
 // tensor finds the tensor of a field and checks its shape.
-func (b *binder) tensor(field reflect.Value, prefix string, names []string, shape []int, meaning string) {
+func (b *binder) tensor(field reflect.Value, prefix string, names []string, shape []int, meaning string, optional bool) {
 	for _, name := range names {
+		name, part := halfOf(name)
 		t, ok := b.tensors[tensorName(prefix, name)]
 		if !ok {
 			continue
 		}
 		b.taken[t.Name] = true
-		if !slices.Equal(t.Shape, shape) {
+		if part != whole {
+			shape, meaning = slices.Clone(shape), meaning+", gate and up together"
+			shape[1] *= 2
+		}
+		if !slices.Equal(t.Shape, shape) && !slices.Equal(append([]int{1}, t.Shape...), shape) { // a matrix of one row may be a vector
 			b.fail("tensor %s: shape %v, want %v (%s)", t.Name, t.Shape, shape, meaning)
 			return
 		}
-		b.wants[t.Name] = append(b.wants[t.Name], want{field})
+		b.wants[t.Name] = append(b.wants[t.Name], want{field, part})
 		b.taken[stem(t)+".scale"], b.taken[stem(t)+".input_scale"] = true, true
 		return
 	}
-	b.fail("tensor %s: missing, want shape %v (%s)", tensorName(prefix, strings.Join(names, " or ")), shape, meaning)
+	if !optional {
+		b.fail("tensor %s: missing, want shape %v (%s)", tensorName(prefix, strings.Join(names, " or ")), shape, meaning)
+	}
 }
 
 func tensorName(prefix, name string) string {
@@ -165,6 +248,9 @@ func (b *binder) pack(d compute.Device) (bytes int, err error) {
 func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (bytes int, err error) {
 	switch wants[0].field.Interface().(type) {
 	case compute.Weight:
+		if len(t.Shape) == 3 {
+			return b.packExperts(d, t, wants)
+		}
 		data, err := t.Bytes()
 		if err != nil {
 			return 0, err
@@ -176,7 +262,11 @@ func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (byt
 			}
 			format, release = gguf.F32, nil
 		}
-		w, err := d.Pack(format, t.Shape[0], t.Shape[1], data, release)
+		rows, width := 1, t.Shape[len(t.Shape)-1]
+		if len(t.Shape) == 2 {
+			rows = t.Shape[0]
+		}
+		w, err := d.Pack(format, rows, width, data, release)
 		if err != nil {
 			return 0, err
 		}

@@ -40,23 +40,40 @@ func (b *binder) meta(field reflect.Value, name, key, fallback string, optional 
 			b.fail("%w", err)
 			return
 		}
-		if n <= 0 || n > maxDim {
-			b.fail("metadata %s: %d, want 1 to %d", key, n, maxDim)
+		least := 1
+		if fallback == "0" { // a thing that a model may lack
+			least = 0
+		}
+		if n < least || n > maxDim {
+			b.fail("metadata %s: %d, want %d to %d", key, n, least, maxDim)
 			return
 		}
 		b.dims[name] = n
 		field.SetInt(int64(n))
 	case reflect.Float32:
 		x, err := m.Float(key)
+		if errors.Is(err, gguf.ErrNoKey) && optional {
+			x, err = strconv.ParseFloat(fallback, 32)
+		}
 		if err != nil {
 			b.fail("%w", err)
 			return
 		}
 		field.SetFloat(x)
+	case reflect.Bool:
+		x, err := m.Bool(key)
+		if errors.Is(err, gguf.ErrNoKey) && optional {
+			x, err = strconv.ParseBool(fallback)
+		}
+		if err != nil {
+			b.fail("%w", err)
+			return
+		}
+		field.SetBool(x)
 	case reflect.Slice:
 		field.Set(reflect.ValueOf(b.pattern(key, fallback)))
 	default:
-		panic("model: a field with a meta tag is no int, float32 or []bool: " + name)
+		panic("model: a field with a meta tag is no int, float32, bool or []bool: " + name)
 	}
 }
 
@@ -92,12 +109,12 @@ func (b *binder) pattern(key, fallback string) []bool {
 // maxDim bounds every integer of a configuration, so that products of three of them do not overflow.
 const maxDim = 1 << 20
 
-// eval computes a product or quotient of numbers, fields, and rows(tensor), from left to right. A division by zero, or a
+// eval computes products, quotients and differences of numbers, fields, and rows(tensor), from left to right. A division by zero, or a
 // name that could not be read (which has been reported), gives 0.
 func (b *binder) eval(expr string) int {
 	value, op := 1, byte('*')
 	for expr != "" {
-		end := strings.IndexAny(expr, "*/")
+		end := strings.IndexAny(expr, "*/-")
 		term, rest := expr, ""
 		next := byte('*')
 		if end >= 0 {
@@ -107,6 +124,8 @@ func (b *binder) eval(expr string) int {
 		switch {
 		case op == '*':
 			value *= n
+		case op == '-':
+			value -= n
 		case n == 0:
 			return 0
 		default:
