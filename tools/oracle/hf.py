@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Hugging Face model folders, as transformers saves them, for the tests of packages hf and safetensors.
 
-    hf.py tiny OUT           OUT/NAME.zip: the tiny models of tiny.py as folders, the same weights as in model/testdata/tiny
     hf.py quantised OUT      OUT/quantised.zip: matrices in FP8, INT8, NVFP4 and MXFP4, and what compressed-tensors,
                              transformers and torch say that they mean
     hf.py sentencepiece OUT  OUT/sentencepiece.zip: two vocabularies that sentencepiece trains on this repository's README, each as
@@ -9,68 +8,31 @@
     hf.py real GGUF FOLDER   a real GGUF file (.models) as a folder, dequantised; --dtype bfloat16 or float32
 
 In all of them config.json, model.safetensors and the tokenizer's files are written by transformers, tokenizers and sentencepiece.
-`tiny` reads model/testdata/tiny.
 """
 
 import argparse
-import gzip
 import hashlib
 import io
 import json
 import tempfile
-import zipfile
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 import bridge
 import tiny
+from vocabularies import BYTE, CONTROL, NORMAL, UNKNOWN, byte_level, pieces, sentencepiece_model
 
 ROOT = Path(__file__).resolve().parents[2]
-TEMPLATE = "{% for m in messages %}<|start|>{{ m.role }}: {{ m.content }}<|end|>{% endfor %}"
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
 
 def pack(folder, path):
-    """A zip of the files of a folder, the same bytes each time."""
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                z.writestr(zipfile.ZipInfo(str(file.relative_to(folder)), (2000, 1, 1, 0, 0, 0)), file.read_bytes(), zipfile.ZIP_DEFLATED)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data.getvalue())
+    path.write_bytes(tiny.packed(folder))
     print(f"{path}: {path.stat().st_size} bytes")
-
-
-def byte_level(tokens, merges, steps, special, bos=None):
-    t = Tokenizer(models.BPE(vocab={p: i for i, p in enumerate(tokens)}, merges=[tuple(m.split(" ")) for m in merges]))
-    t.pre_tokenizer = pre_tokenizers.Sequence([*steps, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
-    t.decoder = decoders.ByteLevel()
-    if bos:
-        t.post_processor = processors.TemplateProcessing(single=f"{bos} $A", special_tokens=[(bos, t.token_to_id(bos))])
-    t.add_special_tokens([AddedToken(s, normalized=False, special=True) for s in special])
-    return t
-
-
-def make_tiny(out):
-    for m in tiny.TINY:
-        if m.rotated:
-            continue  # transformers saves no config.json that says so
-        truth = json.loads(gzip.decompress((ROOT / "model/testdata/tiny" / f"{m.name}.json.gz").read_bytes()))
-        with tiny.float64():
-            model = tiny.build(m, truth["seed"])
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            model.to(torch.float32).save_pretrained(folder, max_shard_size="60KB" if m.name == "llama-grouped" else "1GB")
-            start, end, pad = tiny.SPECIAL
-            tokenizer = byte_level(tiny.vocabulary(), tiny.MERGES, [], tiny.SPECIAL, start if m.start else None)
-            fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=start, eos_token=end, pad_token=pad, chat_template=TEMPLATE)
-            fast.save_pretrained(folder)
-            pack(folder, out / f"{m.name}.zip")
 
 
 def make_quantised(out):
@@ -169,9 +131,7 @@ def make_sentencepiece(out):
             tokens = [sp.IdToPiece(i) for i in range(sp.vocab_size())]
             scores = [sp.GetScore(i) for i in range(sp.vocab_size())]
             types = [UNKNOWN if sp.IsUnknown(i) else CONTROL if sp.IsControl(i) else BYTE if sp.IsByte(i) else NORMAL for i in range(sp.vocab_size())]
-            t = spm_tokenizer(tokens, scores, types)
-            if prefix:
-                t.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+            t = pieces(tokens, scores, types, prefix)
             (folder / f"{kind}.model").write_bytes(data.getvalue())
             t.save(str(folder / f"{kind}.json"))
             truth[kind] = {"texts": TEXTS, "tokens": [sp.EncodeAsIds(text) for text in TEXTS], "scores": scores, "types": types, "pieces": tokens}
@@ -179,45 +139,8 @@ def make_sentencepiece(out):
         pack(folder, out / "sentencepiece.zip")
 
 
-def sentencepiece_model(tokens, scores, types):
-    from sentencepiece import sentencepiece_model_pb2 as pb
-
-    m = pb.ModelProto()
-    m.trainer_spec.model_type = pb.TrainerSpec.BPE
-    m.trainer_spec.byte_fallback = True
-    m.trainer_spec.vocab_size = len(tokens)
-    for kind, text in (("unk", "<unk>"), ("bos", "<bos>"), ("eos", "<eos>"), ("pad", "<pad>")):
-        setattr(m.trainer_spec, f"{kind}_id", tokens.index(text))
-        setattr(m.trainer_spec, f"{kind}_piece", text)
-    m.normalizer_spec.add_dummy_prefix = False
-    m.normalizer_spec.remove_extra_whitespaces = False
-    for text, score, kind in zip(tokens, scores, types):
-        m.pieces.add(piece=text, score=score, type=kind)
-    return m.SerializeToString()
-
-
-def spm_tokenizer(tokens, scores, types):
-    """tokenizer.json of a SentencePiece vocabulary, its merges made of scores as transformers does."""
-    vocab = {t: i for i, t in enumerate(tokens)}
-    merges = []
-    for piece, i in vocab.items():
-        if types[i] == NORMAL:
-            cuts = [(piece[:k], piece[k:]) for k in range(1, len(piece)) if piece[:k] in vocab and piece[k:] in vocab]
-            cuts.sort(key=lambda p: (vocab[p[0]], vocab[p[1]]))
-            merges += [(scores[i], p) for p in cuts]
-    merges.sort(key=lambda m: -m[0])  # stable
-    t = Tokenizer(models.BPE(vocab, [p for _, p in merges], byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
-    t.normalizer = normalizers.Replace(" ", "\u2581")
-    t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
-    for text, kind in zip(tokens, types):
-        if kind in (CONTROL, UNKNOWN, USER_DEFINED):
-            token = AddedToken(text, normalized=False, special=kind != USER_DEFINED)
-            (t.add_tokens if kind == USER_DEFINED else t.add_special_tokens)([token])
-    return t
-
-
 def gemma_tokenizer(tokens, scores, types):
-    t = spm_tokenizer(tokens, scores, types)
+    t = pieces(tokens, scores, types)
     t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
     bos = tokens.index("<bos>")
     t.post_processor = processors.TemplateProcessing(single="<bos> $A", pair="<bos> $A <bos> $B", special_tokens=[("<bos>", bos)])
@@ -247,7 +170,7 @@ def make_real(path, folder, dtype):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("tiny", "quantised", "sentencepiece"):
+    for name in ("quantised", "sentencepiece"):
         commands.add_parser(name).add_argument("out", type=Path)
     c = commands.add_parser("real")
     c.add_argument("gguf")
@@ -258,4 +181,4 @@ if __name__ == "__main__":
     if a.command == "real":
         make_real(a.gguf, a.folder, a.dtype)
     else:
-        {"tiny": make_tiny, "quantised": make_quantised, "sentencepiece": make_sentencepiece}[a.command](a.out)
+        {"quantised": make_quantised, "sentencepiece": make_sentencepiece}[a.command](a.out)

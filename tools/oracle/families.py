@@ -1,0 +1,84 @@
+"""The tiny models: a row for each variant of a family that can go wrong. tiny.py makes them, README.md lists what each catches.
+
+A family is its rows here, no more: everything that transformers' configuration says goes into `config`, on top of BASE.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+CONTEXT = 128
+EPS = 9.999999747378752e-06  # 1e-5 as float32, which is what GGUF keeps
+
+# What most configurations share. A row's own values come on top; None takes a value out.
+BASE = dict(
+    hidden_size=64, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+    max_position_embeddings=CONTEXT, rms_norm_eps=EPS, tie_word_embeddings=True,
+    pad_token_id=None, bos_token_id=None, eos_token_id=None,
+)
+
+
+@dataclass
+class Model:
+    """One tiny model.
+
+    Weights are -3, -1, 1 or 3 times a power of two: exact in F32, F16 and BF16, and easy to compress. `scales` are those powers,
+    by a part of the tensor's name: the first that matches counts, then tiny.SCALES."""
+
+    name: str  # FAMILY-VARIANT
+    kind: str  # transformers' model_type
+    note: str  # what it is there to catch
+    config: dict = field(default_factory=dict)
+    rope: dict = field(default_factory=dict)  # rope_parameters beside base 10000; {} for a family that nests them in config
+    tokenizer: str = "gpt-2"  # a kind of vocabularies.py
+    start: bool = False  # sequences begin with a start token
+    scales: dict = field(default_factory=dict)
+    final: float = 1  # the last norm's gain is about this
+    keys: dict = field(default_factory=dict)  # GGUF keys, without the family, written over what llama.cpp's converter says
+    rotated: int = 0  # leading dimensions of a head that rotate where transformers turns whole heads; 0: all
+    shard: str = "1GB"  # the most that a file of the folder holds
+    mixed: bool = False  # transformers insists on float32 somewhere: the goldens are float32's
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+LLAMA = dict(intermediate_size=96)
+# Gemma multiplies the embedding by sqrt(width): smaller, lest a tied output matrix repeat the input, and the last norm makes up.
+GEMMA = dict(scales={"embed_tokens": 1 / 32}, final=8, start=True)
+
+
+def gemma3(layers, layer_types, near=10000.0, rope=None, **config):
+    """config of a gemma3: one character of layer_types a layer, w for windowed and f for full, repeated."""
+    return dict(
+        intermediate_size=96, num_hidden_layers=layers, query_pre_attn_scalar=config.get("head_dim", 16), sliding_window=16,
+        layer_types=[{"w": "sliding_attention", "f": "full_attention"}[layer_types[i % len(layer_types)]] for i in range(layers)],
+        rope_parameters={
+            "full_attention": {"rope_type": "default", "rope_theta": 1e6} | (rope or {}),
+            "sliding_attention": {"rope_type": "default", "rope_theta": near},
+        },
+    ) | config
+
+
+PERIOD = {"attention.sliding_window_pattern": 2}  # the converter never says: it trusts in the period of six
+
+TINY = [
+    Model("llama-plain", "llama", "rotary pairs are neighbours; the output matrix is the embedding", LLAMA),
+    Model("llama-grouped", "llama", "three query heads share a key; heads wider than width/heads; an output matrix of its own; a start token",
+          dict(hidden_size=96, intermediate_size=160, num_attention_heads=6, head_dim=32, tie_word_embeddings=False),
+          {"rope_theta": 500000.0}, start=True, shard="60KB"),
+    Model("llama-linear", "llama", "positions divided by 4", LLAMA, {"rope_type": "linear", "factor": 4.0}),
+    Model("llama-llama3", "llama", "rope_freqs.weight divides frequencies: the first by 1, two by less than 8, the rest by 8", LLAMA,
+          {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}),
+    Model("llama-yarn", "llama", "yarn with every default: the attention factor is 1 + ln(4)/10", LLAMA, YARN),
+    Model("llama-yarn-set", "llama", "yarn with beta_fast, beta_slow and attn_factor given, attn_factor on top of 1 + ln(4)/10", LLAMA,
+          YARN | {"beta_fast": 8.0, "beta_slow": 2.0, "attention_factor": 0.75 * (1 + 0.1 * math.log(4))},
+          keys={"rope.scaling.attn_factor": 0.75}),
+    Model("llama-partial", "llama", "the first 8 dimensions of 16 rotate", LLAMA, rotated=8, keys={"rope.dimension_count": 8}),
+    Model("gemma3-plain", "gemma3_text", "windows of 16 in layers 0 and 2, a period of 2 as an integer", gemma3(3, "wf"), keys=PERIOD, **GEMMA),
+    Model("gemma3-linear", "gemma3_text", "positions of the global layer divided by 8, of the windowed ones not",
+          gemma3(3, "wf", rope={"rope_type": "linear", "factor": 8.0}), keys=PERIOD, **GEMMA),
+    Model("gemma3-six", "gemma3_text", "no pattern given: every sixth layer is global",
+          gemma3(7, "wwwwwf", hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1), **GEMMA),
+    Model("gemma3-local", "gemma3_text", "a pattern of booleans, a base of the windowed layers, one key head, wide heads, an output matrix",
+          gemma3(2, "wf", near=5000.0, hidden_size=96, intermediate_size=160, num_attention_heads=3, num_key_value_heads=1, head_dim=32,
+                 tie_word_embeddings=False),
+          keys={"attention.sliding_window_pattern": [True, False], "rope.freq_base_swa": 5000.0}, **GEMMA),
+]
