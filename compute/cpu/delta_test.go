@@ -37,7 +37,7 @@ func newDeltaCase(seed uint64, shape compute.DeltaShape, rows int, grouped bool)
 	return c
 }
 
-// deltaLife is a sequence's pages of a case's memory.
+// deltaLife is a sequence in so many pages.
 type deltaLife struct {
 	c      *deltaCase
 	device *Device
@@ -45,9 +45,9 @@ type deltaLife struct {
 	next   int32
 }
 
-func (c *deltaCase) begin(t testing.TB, d *Device) *deltaLife {
+func (c *deltaCase) begin(t testing.TB, d *Device, pages int) *deltaLife {
 	t.Helper()
-	m, err := d.NewDelta(c.shape, c.rows)
+	m, err := d.NewDelta(c.shape, pages)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,9 +171,9 @@ func apart(got [][]float32, want [][]float64, from, to int) float64 {
 func TestGatedDeltaAgreesWithTheRecurrenceInFloat64(t *testing.T) {
 	for _, grouped := range []bool{false, true} {
 		t.Run(fmt.Sprint("grouped ", grouped), func(t *testing.T) {
-			c := newDeltaCase(1, compute.DeltaShape{Layers: 2, KeyHeads: 2, ValueHeads: 4, HeadDim: 64, Taps: 4}, 2000, grouped)
+			c := newDeltaCase(1, compute.DeltaShape{Layers: 2, KeyHeads: 2, ValueHeads: 4, HeadDim: 32, Taps: 4}, 2000, grouped)
 			d := openTest(t, 2, sets[0])
-			conv, out := c.begin(t, d).step(0, c.rows, ascending(c.rows))
+			conv, out := c.begin(t, d, 2).step(0, c.rows, ascending(c.rows))
 			wantConv, want := c.truth()
 			if e := apart(conv, wantConv, 0, c.rows); e > 1e-6 {
 				t.Errorf("convolution: relative error %.2g, want at most 1e-6", e)
@@ -191,7 +191,7 @@ func TestGatedDeltaAgreesWithTheRecurrenceInFloat64(t *testing.T) {
 
 func TestGatedDeltaIsBlindToHowRowsAreCut(t *testing.T) {
 	c := newDeltaCase(2, compute.DeltaShape{Layers: 2, KeyHeads: 1, ValueHeads: 2, HeadDim: 32, Taps: 4}, 400, false)
-	wantConv, want := c.begin(t, openTest(t, 1, &goKernels)).step(0, c.rows, ascending(c.rows))
+	wantConv, want := c.begin(t, openTest(t, 1, &goKernels), 2).step(0, c.rows, ascending(c.rows))
 	same := func(t *testing.T, row int, got, want []float32, what string) {
 		t.Helper()
 		for i := range want {
@@ -204,7 +204,7 @@ func TestGatedDeltaIsBlindToHowRowsAreCut(t *testing.T) {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(k.name, " ", seed), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 3))
-				l := c.begin(t, openTest(t, 1+rng.IntN(3), k))
+				l := c.begin(t, openTest(t, 1+rng.IntN(3), k), c.rows)
 				for at := 0; at < c.rows; {
 					n := 1 // seed 0: token by token
 					switch {
