@@ -21,7 +21,6 @@ package memra
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 
 	"memra/chat"
@@ -72,8 +71,8 @@ func Open(path string, o Options) (_ *Model, err error) {
 	if err := m.open(fileSource{file}, o); err != nil {
 		return nil, err
 	}
-	if n := m.tokenizer.Vocab(); n > m.model.Vocab {
-		return nil, fmt.Errorf("memra: %s: the tokenizer has %d tokens, the output matrix %d rows; convert the model again", path, n, m.model.Vocab)
+	if err := m.Tokenizer.fits(path, m.model.Vocab); err != nil {
+		return nil, err
 	}
 	return m, nil
 }

@@ -1,6 +1,7 @@
 package memra
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -29,6 +30,14 @@ func OpenTokenizer(path string) (*Tokenizer, error) {
 	}
 	defer f.Close()
 	return newTokenizer(f)
+}
+
+// fits is an error if a model has no logits for some of the tokens.
+func (t *Tokenizer) fits(path string, rows int) error {
+	if n := t.tokenizer.Vocab(); n > rows {
+		return fmt.Errorf("memra: %s: the tokenizer has %d tokens, the output matrix %d rows; convert the model again", path, n, rows)
+	}
+	return nil
 }
 
 // Tokenize is the tokens of a text as Generate reads a prompt: with the model's start token, and with texts of special tokens

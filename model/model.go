@@ -45,26 +45,45 @@ type Model struct {
 
 // Open binds a model file to a device. Its error lists everything that is wrong with the file.
 func Open(src Source, d compute.Device) (*Model, error) {
-	name, err := src.Metadata().String("general.architecture")
+	m, b, err := bound(src)
 	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
-	}
-	make, ok := families[name]
-	if !ok {
-		return nil, fmt.Errorf("model: %s: family %q is not supported, want one of %s", src.Name(), name, strings.Join(Families(), ", "))
-	}
-	m := &Model{Family: make(), Name: name}
-	b := newBinder(src, name)
-	if err := b.bind(m.Family); err != nil {
 		return nil, err
 	}
 	if m.Bytes, err = b.pack(d); err != nil {
 		return nil, err
 	}
+	src.Release()
+	return m, nil
+}
+
+// Check binds a model file to no device, and returns the rows of its logits: its error lists everything that is wrong with the
+// configuration and with the tensors' names and shapes.
+func Check(src Source) (vocab int, err error) {
+	m, _, err := bound(src)
+	if err != nil {
+		return 0, err
+	}
+	return m.Vocab, nil
+}
+
+// bound is a model whose weights are found, and not packed yet.
+func bound(src Source) (*Model, *binder, error) {
+	name, err := src.Metadata().String("general.architecture")
+	if err != nil {
+		return nil, nil, fmt.Errorf("model: %w", err)
+	}
+	make, ok := families[name]
+	if !ok {
+		return nil, nil, fmt.Errorf("model: %s: family %q is not supported, want one of %s", src.Name(), name, strings.Join(Families(), ", "))
+	}
+	m := &Model{Family: make(), Name: name}
+	b := newBinder(src, name)
+	if err := b.bind(m.Family); err != nil {
+		return nil, nil, err
+	}
 	m.Vocab = b.dims["Vocab"]
 	if n, err := src.Metadata().Int(name + ".context_length"); err == nil {
 		m.Context = n
 	}
-	src.Release()
-	return m, nil
+	return m, b, nil
 }

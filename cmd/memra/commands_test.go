@@ -546,3 +546,32 @@ func TestVerboseLogsToStandardError(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+func TestInspectChecksAFile(t *testing.T) {
+	var report struct {
+		Check *memra.Verified
+	}
+	if err := json.Unmarshal([]byte(succeed(t, "", "inspect", "--check", "-o", "json", baseModel(t))), &report); err != nil {
+		t.Fatal(err)
+	}
+	if report.Check == nil || len(report.Check.Faults) != 0 || len(report.Check.SHA256) != 64 {
+		t.Errorf("found %+v, want no faults and a hash", report.Check)
+	}
+	if text := succeed(t, "", "inspect", "--check", baseModel(t)); !strings.Contains(text, report.Check.SHA256) {
+		t.Errorf("the text lacks the hash: %s", text)
+	}
+	f, err := gguf.Open(baseModel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Meta.Set("llama.block_count", uint32(99))
+	broken := filepath.Join(t.TempDir(), "broken.gguf")
+	if err := gguf.Write(broken, f.Meta, f.Tensors); err != nil {
+		t.Fatal(err)
+	}
+	o := invoke(t, "", "inspect", "--check", broken)
+	if o.status != 1 || !strings.Contains(o.err, "blk.98.attn_q.weight") || !strings.Contains(o.out, "SHA-256") {
+		t.Errorf("status %d, %q, want the missing tensors and a report", o.status, o.err)
+	}
+}

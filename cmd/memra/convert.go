@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"memra"
@@ -46,31 +44,4 @@ func (c *convertCommand) run(ctx context.Context, _ *cobra.Command, args []strin
 	bar := c.bytesBar("convert")
 	defer bar.finish()
 	return memra.Convert(ctx, args[0], args[1], memra.ConvertOptions{Type: c.to.value, Progress: bar.set})
-}
-
-// bytesBar shows people how many bytes of how many are done, on standard error.
-type bytesBar struct {
-	*app
-	what string
-	bar  *progressbar.ProgressBar
-}
-
-func (a *app) bytesBar(what string) *bytesBar { return &bytesBar{app: a, what: what} }
-
-func (b *bytesBar) set(done, total int) {
-	if !isTerminal(b.err) {
-		return
-	}
-	if b.bar == nil {
-		b.bar = progressbar.NewOptions64(int64(total), progressbar.OptionSetWriter(b.err), progressbar.OptionShowBytes(true),
-			progressbar.OptionSetDescription(b.what), progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionClearOnFinish())
-	}
-	_ = b.bar.Set64(int64(done)) // it could only not be drawn
-}
-
-func (b *bytesBar) finish() {
-	if b.bar != nil {
-		_ = b.bar.Finish()
-	}
 }

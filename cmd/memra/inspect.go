@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"reflect"
@@ -17,7 +18,7 @@ import (
 
 func newInspect(a *app) *cobra.Command {
 	output := choices("text", "json")
-	var noTensors bool
+	var noTensors, verify bool
 	cmd := &cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show what a model file says of itself: metadata, tensors, sizes, template",
@@ -25,9 +26,16 @@ func newInspect(a *app) *cobra.Command {
 
 The text output abbreviates long arrays and strings. JSON has all of them, metadata in the file's order:
 {"family","parameters","bytes","metadata":{..},"tensors":[{"name","type","shape","bytes","runs_as"}],"template"}. Shapes go slowest first:
-rows, then the values of a row. A matrix whose format has no kernel runs as another that loses nothing of it (runs_as). Numbers that JSON has not (NaN, infinities) are strings.`,
+rows, then the values of a row. A matrix whose format has no kernel runs as another that loses nothing of it (runs_as). Numbers that
+JSON has not (NaN, infinities) are strings.
+
+With --check all of the file is read as well, and the exit status is 1 if anything is wrong: a weight that is NaN or infinite, a tensor
+or setting that is not the family's, a broken tokenizer, a chat template that fails. JSON has "check":
+{"faults":[..],"template":[{"conversation","refused"}],"sha256"}. The hash is of the weights alone: files that hold the same tensors
+have the same, whatever their format and metadata.`,
 		Example: `  memra inspect model.gguf
   memra inspect --no-tensors model.gguf
+  memra inspect --check --no-tensors model.gguf
   memra inspect -o json model.gguf | jq '.metadata["general.name"]'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -36,32 +44,48 @@ rows, then the values of a row. A matrix whose format has no kernel runs as anot
 			return nil
 		},
 		ValidArgsFunction: cobra.FixedCompletions([]string{"gguf"}, cobra.ShellCompDirectiveFilterFileExt),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: interruptible(func(ctx context.Context, _ *cobra.Command, args []string) error {
 			info, err := memra.Inspect(args[0])
 			if err != nil {
 				return err
+			}
+			var found *memra.Verified
+			if verify {
+				bar := a.bytesBar("check")
+				found, err = memra.Verify(ctx, args[0], bar.set)
+				bar.finish()
+				if err != nil {
+					return err
+				}
 			}
 			w := bufio.NewWriter(a.out)
 			if noTensors {
 				info.Tensors = nil
 			}
 			if output.value == "json" {
-				err = inspectJSON(w, info, !noTensors)
+				err = inspectJSON(w, info, found, !noTensors)
 			} else {
-				err = inspectText(w, func(s string) string { return bold(a.out, s) }, args[0], info)
+				err = inspectText(w, func(s string) string { return bold(a.out, s) }, args[0], info, found)
 			}
 			if err != nil {
 				return err
 			}
-			return w.Flush()
-		},
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if found != nil && len(found.Faults) > 0 {
+				return fmt.Errorf("inspect: %s: %d faults:\n%s", args[0], len(found.Faults), harmless(strings.Join(found.Faults, "\n")))
+			}
+			return nil
+		}),
 	}
+	cmd.Flags().BoolVar(&verify, "check", false, "also read all weights, and say what is wrong with the file")
 	cmd.Flags().BoolVar(&noTensors, "no-tensors", false, "leave the table of tensors out")
 	output.addOutput(cmd)
 	return cmd
 }
 
-func inspectText(w io.Writer, heading func(string) string, path string, info *memra.Info) error {
+func inspectText(w io.Writer, heading func(string) string, path string, info *memra.Info, found *memra.Verified) error {
 	family := info.Family
 	if family == "" {
 		family = "(not said)"
@@ -96,7 +120,21 @@ func inspectText(w io.Writer, heading func(string) string, path string, info *me
 	if info.Template != "" {
 		fmt.Fprintf(w, "\n%s\n%s\n", heading("template"), harmless(info.Template))
 	}
-	return nil
+	if found == nil {
+		return nil
+	}
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "\n%s\n", heading("check"))
+	for _, trial := range found.Template {
+		outcome := "rendered"
+		if trial.Refused != "" {
+			outcome = trial.Refused
+		}
+		fmt.Fprintf(t, "template: %s\t%s\n", trial.Conversation, harmless(outcome))
+	}
+	fmt.Fprintf(t, "faults\t%d\n", len(found.Faults))
+	fmt.Fprintf(t, "weights, SHA-256\t%s\n", found.SHA256)
+	return t.Flush()
 }
 
 // formats counts the tensors of each type: "211 Q4_1, 61 F32".
@@ -145,7 +183,7 @@ func brief(value any) string {
 }
 
 // inspectJSON writes one line for each key and each tensor.
-func inspectJSON(w io.Writer, info *memra.Info, tensors bool) error {
+func inspectJSON(w io.Writer, info *memra.Info, found *memra.Verified, tensors bool) error {
 	j := jsonWriter{w: w}
 	j.printf("{\n\"family\": %s,\n\"parameters\": %d,\n\"bytes\": %d,\n\"metadata\": {", j.value(info.Family), info.Parameters, info.Bytes)
 	separator := "\n"
@@ -165,6 +203,9 @@ func inspectJSON(w io.Writer, info *memra.Info, tensors bool) error {
 	}
 	if info.Template != "" {
 		j.printf(",\n\"template\": %s", j.value(info.Template))
+	}
+	if found != nil {
+		j.printf(",\n\"check\": %s", j.value(found))
 	}
 	j.printf("\n}\n")
 	return j.err

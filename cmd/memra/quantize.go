@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"memra"
@@ -70,17 +68,10 @@ func wrapped(words []string) string {
 
 func (c *quantizeCommand) run(ctx context.Context, _ *cobra.Command, args []string) error {
 	c.options.Type = args[2]
-	if isTerminal(c.err) && !c.options.DryRun {
-		var bar *progressbar.ProgressBar
-		c.options.Progress = func(done, total int) {
-			if bar == nil {
-				bar = progressbar.NewOptions64(int64(total), progressbar.OptionSetWriter(c.err), progressbar.OptionSetWidth(30),
-					progressbar.OptionSetDescription("values"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-			}
-			bar.Set64(int64(done))
-		}
-	}
+	bar := c.valuesBar("quantize")
+	c.options.Progress = bar.set
 	result, err := memra.Quantize(ctx, args[0], args[1], c.options)
+	bar.finish()
 	if err != nil {
 		return err
 	}
