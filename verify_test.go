@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"memra/gguf"
@@ -92,8 +93,13 @@ func TestVerifySaysWhatIsWrong(t *testing.T) {
 func TestTheHashIsOfTheWeightsAlone(t *testing.T) {
 	hash := func(path string) string {
 		t.Helper()
+		var mu sync.Mutex
 		done, total := 0, 0
-		v, err := Verify(t.Context(), path, func(d, of int) { done, total = max(done, d), of })
+		v, err := Verify(t.Context(), path, func(d, of int) {
+			mu.Lock()
+			defer mu.Unlock()
+			done, total = max(done, d), of
+		})
 		if err != nil || len(v.SHA256) != 64 {
 			t.Fatalf("%s: hash %q, %v", path, v.SHA256, err)
 		}
