@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -29,7 +30,7 @@ import (
 //
 // A weight of three dimensions is a matrix for each expert; of a name that ends in /0 or /1 it is the first or second half of
 // each matrix's rows. Shapes and defaults are products and quotients of numbers and fields read before. Tensor names get GGUF's
-// ".weight", unless they end in ".bias". A tensor that no field takes is an error as well: a model that has more than the family knows of
+// ".weight", unless they end in ".bias" or ".scale". A tensor that no field takes is an error as well: a model that has more than the family knows of
 // would run, and be wrong. Beside NAME.weight a file may have NAME.scale, a number that multiplies the whole matrix (NVFP4), and
 // NAME.input_scale, which is for devices that quantise activations the same way.
 type binder struct {
@@ -39,6 +40,10 @@ type binder struct {
 	tensors map[string]*gguf.Tensor // by name
 	taken   map[string]bool
 	wants   map[string][]want // fields to fill, by tensor
+	lists   map[string][]int  // numbers of the configuration by layer, by field name
+	factors map[string]float32
+	layer   int    // whose fields are being bound
+	ones    []ones // fields to fill without a tensor
 	errs    []error
 }
 
@@ -46,6 +51,7 @@ type binder struct {
 type want struct {
 	field reflect.Value
 	half  half
+	times string
 }
 
 // half is a part of a matrix's rows.
@@ -58,7 +64,8 @@ const (
 )
 
 func newBinder(src Source, family string) *binder {
-	b := &binder{src: src, family: family, dims: map[string]int{}, tensors: map[string]*gguf.Tensor{}, taken: map[string]bool{}, wants: map[string][]want{}}
+	b := &binder{src: src, family: family, dims: map[string]int{}, tensors: map[string]*gguf.Tensor{}, taken: map[string]bool{}, wants: map[string][]want{},
+		lists: map[string][]int{}, factors: map[string]float32{}}
 	tensors := src.Tensors()
 	for i := range tensors {
 		b.tensors[tensors[i].Name] = &tensors[i]
@@ -74,6 +81,9 @@ func (b *binder) fail(format string, args ...any) {
 func (b *binder) bind(family any) error {
 	v := reflect.ValueOf(family).Elem()
 	b.config(v)
+	if len(b.errs) == 0 {
+		b.derive(family)
+	}
 	if len(b.errs) == 0 { // shapes depend on it
 		b.structure(v, "")
 		b.unexpected()
@@ -92,8 +102,15 @@ func (b *binder) structure(v reflect.Value, prefix string) {
 			b.structure(field, prefix)
 			continue
 		}
+		if b.absent(f) {
+			continue
+		}
+		if width, ok := f.Tag.Lookup("ones"); ok {
+			b.ones = append(b.ones, ones{field, b.eval(width)})
+			continue
+		}
 		if _, ok := f.Tag.Lookup("block"); ok {
-			if b.has(field.Type().Elem(), prefix) {
+			if _, must := f.Tag.Lookup("when"); must || b.has(field.Type().Elem(), prefix) {
 				field.Set(reflect.New(field.Type().Elem()))
 				b.structure(field.Elem(), prefix)
 			}
@@ -117,12 +134,21 @@ func (b *binder) structure(v reflect.Value, prefix string) {
 			n := b.eval(f.Tag.Get("count"))
 			field.Set(reflect.MakeSlice(field.Type(), n, n))
 			for j := range n {
+				b.layer = first + j
 				b.structure(field.Index(j), fmt.Sprintf("%s%s.%d.", prefix, names, first+j))
 			}
 			continue
 		}
 		_, optional := f.Tag.Lookup("optional")
-		b.tensor(field, prefix, strings.Split(names, ","), b.shape(f), f.Tag.Get("shape"), optional)
+		if number, ok := f.Tag.Lookup("default"); ok {
+			x, err := strconv.ParseFloat(number, 32)
+			if err != nil {
+				panic("model: a tensor's default is no number: " + f.Name)
+			}
+			optional = true
+			field.SetFloat(x)
+		}
+		b.tensor(field, prefix, strings.Split(names, ","), b.shape(f), f.Tag, optional)
 	}
 }
 
@@ -168,7 +194,8 @@ func halfOf(name string) (string, half) {
 }
 
 // tensor finds the tensor of a field and checks its shape.
-func (b *binder) tensor(field reflect.Value, prefix string, names []string, shape []int, meaning string, optional bool) {
+func (b *binder) tensor(field reflect.Value, prefix string, names []string, shape []int, tag reflect.StructTag, optional bool) {
+	meaning := tag.Get("shape")
 	for _, name := range names {
 		name, part := halfOf(name)
 		t, ok := b.tensors[tensorName(prefix, name)]
@@ -184,7 +211,7 @@ func (b *binder) tensor(field reflect.Value, prefix string, names []string, shap
 			b.fail("tensor %s: shape %v, want %v (%s)", t.Name, t.Shape, shape, meaning)
 			return
 		}
-		b.wants[t.Name] = append(b.wants[t.Name], want{field, part})
+		b.wants[t.Name] = append(b.wants[t.Name], want{field, part, tag.Get("times")})
 		b.taken[stem(t)+".scale"], b.taken[stem(t)+".input_scale"] = true, true
 		return
 	}
@@ -194,7 +221,7 @@ func (b *binder) tensor(field reflect.Value, prefix string, names []string, shap
 }
 
 func tensorName(prefix, name string) string {
-	if strings.HasSuffix(name, ".bias") {
+	if strings.HasSuffix(name, ".bias") || strings.HasSuffix(name, ".scale") {
 		return prefix + name
 	}
 	return prefix + name + ".weight"
@@ -239,6 +266,7 @@ func (b *binder) pack(d compute.Device) (bytes int, err error) {
 	}
 	close(jobs)
 	wg.Wait()
+	b.makeOnes(d)
 	if len(b.errs) > 0 {
 		return 0, fmt.Errorf("model: %s: %w", b.src.Name(), errors.Join(b.errs...))
 	}
@@ -256,7 +284,7 @@ func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (byt
 			return 0, err
 		}
 		format, release := t.Type, t.Release
-		if scale, ok := b.tensors[stem(t)+".scale"]; ok {
+		if scale, ok := b.matrixScale(t); ok {
 			if data, err = scaled(t, data, scale); err != nil {
 				return 0, err
 			}
@@ -273,21 +301,29 @@ func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (byt
 		for _, want := range wants {
 			want.field.Set(reflect.ValueOf(w))
 		}
-		if t.Name == "token_embd.weight" && len(wants) == 1 {
+		if strings.HasSuffix(t.Name, "token_embd.weight") && len(wants) == 1 { // looked up
 			return 0, nil
 		}
 		return w.Bytes, nil
 	case compute.Vector:
-		values, err := floats(t)
-		if err != nil {
-			return 0, err
-		}
 		for _, want := range wants {
-			want.field.Set(reflect.ValueOf(d.Vector(values)))
+			v, err := b.gain(d, t, want.times)
+			if err != nil {
+				return 0, err
+			}
+			want.field.Set(reflect.ValueOf(v))
 		}
-		return 4 * len(values), nil
+		return 4 * t.Values(), nil
+	case float32:
+		return 0, b.number(wants[0].field, t)
 	}
-	return 0, fmt.Errorf("field of type %T, want compute.Weight or compute.Vector", wants[0].field.Interface())
+	return 0, fmt.Errorf("field of type %T, want compute.Weight, compute.Vector or float32", wants[0].field.Interface())
+}
+
+// matrixScale is the number that multiplies a whole matrix: NAME.scale, where that is no tensor of the family's.
+func (b *binder) matrixScale(t *gguf.Tensor) (*gguf.Tensor, bool) {
+	scale, ok := b.tensors[stem(t)+".scale"]
+	return scale, ok && len(b.wants[stem(t)+".scale"]) == 0
 }
 
 // stem is a tensor's name without ".weight".

@@ -11,7 +11,7 @@ import (
 // packExperts packs a tensor [experts, rows, width] for each field that wants it, or half of it. It returns the bytes that a token's
 // matmuls read of it: those of the experts that a row takes.
 func (b *binder) packExperts(d compute.Device, t *gguf.Tensor, wants []want) (bytes int, err error) {
-	if scale, ok := b.tensors[stem(t)+".scale"]; ok {
+	if scale, ok := b.matrixScale(t); ok {
 		return 0, fmt.Errorf("tensor %s scales it: scales of experts are not computed here; take a file in another format", scale.Name)
 	}
 	for _, want := range wants {

@@ -20,7 +20,7 @@ func (b *binder) config(v reflect.Value) {
 			fallback, optional := f.Tag.Lookup("default")
 			b.meta(field, f.Name, key, fallback, optional)
 		} else if kind, ok := f.Tag.Lookup("rope"); ok {
-			if r := b.rope(kind); r != nil {
+			if r := b.rope(kind, f.Tag.Get("of")); r != nil {
 				field.Set(reflect.ValueOf(r))
 			}
 		}
@@ -71,9 +71,13 @@ func (b *binder) meta(field reflect.Value, name, key, fallback string, optional 
 		}
 		field.SetBool(x)
 	case reflect.Slice:
+		if field.Type().Elem().Kind() == reflect.Int {
+			field.Set(reflect.ValueOf(b.ints(key, fallback, optional)))
+			return
+		}
 		field.Set(reflect.ValueOf(b.pattern(key, fallback)))
 	default:
-		panic("model: a field with a meta tag is no int, float32, bool or []bool: " + name)
+		panic("model: a field with a meta tag is no int, float32, bool, []int or []bool: " + name)
 	}
 }
 
@@ -146,13 +150,25 @@ func (b *binder) term(s string) int {
 		}
 		return 0
 	}
+	if list, ok := b.lists[s]; ok && b.layer < len(list) {
+		return list[b.layer]
+	}
 	return b.dims[s]
 }
 
 // rope reads a rotary embedding: "neighbours" or "halves" says how GGUF files of the family pair a head's values;
-// ",windowed" is the one of windowed layers, with a base of its own (rope.freq_base_swa, 10000) and no scaling.
-func (b *binder) rope(kind string) *compute.Rope {
+// ",windowed" is the one of windowed layers, with a base of its own (rope.freq_base_swa, 10000) and no scaling; ",divided" one
+// that must have divisors. `of` names the width of the heads that it turns, where layers differ; "": HeadDim.
+func (b *binder) rope(kind, of string) *compute.Rope {
 	pairing, windowed := strings.CutSuffix(kind, ",windowed")
+	pairing, divided := strings.CutSuffix(pairing, ",divided")
+	width, count := b.dims["HeadDim"], "rope.dimension_count"
+	if of != "" {
+		width = b.dims[of]
+		if windowed {
+			count += "_swa"
+		}
+	}
 	p := compute.RopeParams{Neighbour: pairing == "neighbours"}
 	if windowed {
 		p.Base = b.float("rope.freq_base_swa", 10000)
@@ -173,16 +189,19 @@ func (b *binder) rope(kind string) *compute.Rope {
 				b.fail("tensor rope_freqs.weight: %w", err)
 				return nil
 			}
+		} else if divided {
+			b.fail("tensor rope_freqs.weight: missing, want half of %d divisors; convert again", width)
+			return nil
 		}
 	}
-	p.Dims = int(b.float("rope.dimension_count", float64(b.dims["HeadDim"])))
+	p.Dims = int(b.float(count, float64(width)))
 	r, err := compute.NewRope(p)
 	if err != nil {
 		b.fail("%w", err)
 		return nil
 	}
-	if p.Dims > b.dims["HeadDim"] {
-		b.fail("metadata %s.rope.dimension_count: %d, want at most the head's width %d", b.family, p.Dims, b.dims["HeadDim"])
+	if p.Dims > width {
+		b.fail("metadata %s.%s: %d, want at most the head's width %d", b.family, count, p.Dims, width)
 		return nil
 	}
 	return r
