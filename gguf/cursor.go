@@ -13,12 +13,25 @@ const maxNesting = 4
 // maxShown bounds a name in a message: a broken length field can make one of gigabytes.
 const maxShown = 100
 
+// spare is how much memory a header may take beyond the file's size. Real headers take less than their file has; one of
+// millions of empty strings, arrays or tensors takes several times its size.
+const spare = 32 << 20
+
+// What reading takes in memory, at least, for each of the small things that a header can be made of.
+const (
+	bytesOfKey    = 256
+	bytesOfTensor = 512
+	bytesOfArray  = 64
+	bytesOfString = 16
+)
+
 // cursor reads a header's fields one after the other and never past the end. The first fault is kept in err; after it
 // every read yields zero, so a caller may read several fields and look at err once.
 type cursor struct {
 	file  string
 	data  []byte
 	at    int
+	spent int // bytes of memory that what was read takes
 	place place
 	err   error
 }
@@ -48,6 +61,14 @@ func (p place) String() string {
 func (c *cursor) fault(at int, format string, args ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf("gguf: %s: %s, at byte %d: %w", c.file, c.place, at, fmt.Errorf(format, args...))
+	}
+}
+
+// spend accounts for the memory that n things of so many bytes take, before it is asked for.
+func (c *cursor) spend(n, bytes int) {
+	c.spent += n * bytes
+	if most := len(c.data) + spare; c.err == nil && c.spent > most {
+		c.fault(c.at, "the header takes more than %d bytes of memory, want at most %d beyond the size of the file; it is not a model's", most, spare)
 	}
 }
 
@@ -81,8 +102,9 @@ func (c *cursor) uint64(what string) uint64 {
 }
 
 func (c *cursor) string(what string) string {
-	n := c.uint64("the length of " + what)
-	return string(c.take(n, what))
+	b := c.take(c.uint64("the length of "+what), what)
+	c.spend(len(b), 1)
+	return string(b)
 }
 
 // count reads the number of things of at least size bytes each, and refuses more than the rest of the file could hold.
@@ -161,6 +183,9 @@ func (c *cursor) array(depth int) any {
 	}
 	switch k {
 	case kindArray:
+		if c.spend(n, bytesOfArray); c.err != nil {
+			return nil
+		}
 		out := make([]any, 0, n)
 		for i := 0; i < n && c.err == nil; i++ {
 			out = append(out, c.array(depth+1))
@@ -171,7 +196,7 @@ func (c *cursor) array(depth int) any {
 	}
 	at = c.at
 	b := c.take(uint64(n)*uint64(kinds[k].bytes), "the array") // count has checked the product
-	if c.err != nil {
+	if c.spend(len(b), 1); c.err != nil {
 		return nil
 	}
 	switch k {
@@ -211,6 +236,10 @@ func (c *cursor) strings(n int) []string {
 			return nil
 		}
 		total += len(b)
+	}
+	c.spend(n, bytesOfString)
+	if c.spend(total, 1); c.err != nil {
+		return nil
 	}
 	var text strings.Builder
 	text.Grow(total) // never moves again, so parts of it can be handed out while it fills

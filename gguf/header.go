@@ -80,6 +80,7 @@ func (c *cursor) metadata(n int) *Metadata {
 	m := &Metadata{file: c.file}
 	for i := 0; i < n && c.err == nil; i++ {
 		c.place = place{"key", i, ""}
+		c.spend(1, bytesOfKey)
 		at := c.at
 		key := c.string("the key")
 		c.place.name = key
@@ -137,6 +138,7 @@ func (c *cursor) infos(n int) []info {
 	var out []info
 	for i := 0; i < n && c.err == nil; i++ {
 		c.place = place{"tensor", i, ""}
+		c.spend(1, bytesOfTensor)
 		t := info{at: c.at}
 		t.Name = c.string("the name")
 		c.place.name = t.Name
