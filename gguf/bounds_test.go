@@ -3,6 +3,7 @@ package gguf
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -39,6 +40,32 @@ func TestAHeaderOfCrumbsIsRefusedWithinBounds(t *testing.T) {
 			bounded.Read(t, len(c.file), func() { _, err = readHeader("f", c.file) })
 			if err == nil || !strings.Contains(err.Error(), "bytes of memory") {
 				t.Errorf("error %v, want one about memory", err)
+			}
+		})
+	}
+}
+
+func TestStringsOfGigabytesAreRefusedUnread(t *testing.T) {
+	const size = 2 << 30
+	for _, c := range []struct {
+		name string
+		head []byte // up to where the string's bytes stand
+		want string
+	}{
+		{"a value", raw(u32(3), u64(0), u64(1), str("some.key"), u32(8), u64(size)), `key 0 "some.key", at byte 44: the string has 2147483648 bytes, want at most 268435456`},
+		{"a key", raw(u32(3), u64(0), u64(1), u64(size)), "key 0, at byte 24: the key has 2147483648 bytes"},
+		{"a tensor's name", raw(u32(3), u64(1), u64(0), u64(size)), "tensor 0, at byte 24: the name has 2147483648 bytes"},
+		{"a string of an array", oneKey(u32(9), u32(8), u64(1), u64(size)), "a string of the array has 2147483648 bytes"},
+		{"a length beyond the file", raw(u32(3), u64(0), u64(1), str("some.key"), u32(8), u64(4*size)), "has 2147483648 left"},
+	} {
+		path := save(t, "huge.gguf", c.head)
+		if err := os.Truncate(path, int64(len(c.head))+size); err != nil { // the rest is a hole in the file
+			t.Fatal(err)
+		}
+		bounded.Read(t, len(c.head), func() {
+			_, err := Open(path)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 			}
 		})
 	}

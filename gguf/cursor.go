@@ -13,6 +13,9 @@ const maxNesting = 4
 // maxShown bounds a name in a message: a broken length field can make one of gigabytes.
 const maxShown = 100
 
+// maxString bounds a string, in bytes: the longest known is a whole tokenizer.json of 35 MB.
+const maxString = 256 << 20
+
 // spare is how much memory a header may take beyond the file's size. Real headers take less than their file has; one of
 // millions of empty strings, arrays or tensors takes several times its size.
 const spare = 32 << 20
@@ -101,9 +104,23 @@ func (c *cursor) uint64(what string) uint64 {
 	return 0
 }
 
+// bytes reads a length, and as many bytes.
+func (c *cursor) bytes(what string) []byte {
+	at := c.at
+	n := c.uint64("the length of " + what)
+	b := c.take(n, what)
+	if len(b) > maxString {
+		c.fault(at, "%s has %d bytes, want at most %d", what, n, maxString)
+		return nil
+	}
+	return b
+}
+
 func (c *cursor) string(what string) string {
-	b := c.take(c.uint64("the length of "+what), what)
-	c.spend(len(b), 1)
+	b := c.bytes(what)
+	if c.spend(len(b), 1); c.err != nil {
+		return ""
+	}
 	return string(b)
 }
 
@@ -229,8 +246,7 @@ func (c *cursor) array(depth int) any {
 func (c *cursor) strings(n int) []string {
 	start, total := c.at, 0
 	for i := range n {
-		length := c.uint64("the length of a string")
-		b := c.take(length, "a string of the array")
+		b := c.bytes("a string of the array")
 		if c.err != nil {
 			c.err = fmt.Errorf("%w (element %d of %d)", c.err, i, n)
 			return nil

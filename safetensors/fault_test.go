@@ -47,6 +47,7 @@ func TestEachFaultHasItsOwnErrorWithThePlace(t *testing.T) {
 		{"an array", raw(`[]`, 0), []string{`found "["`, `want "{"`}},
 		{"half of the JSON", raw(`{"t":{"dtype":"F32"`, 0), []string{`tensor "t"`, `the JSON ends where "}" should be`}},
 		{"text after the JSON", raw(`{} x`, 0), []string{"2 bytes after the JSON object"}},
+		{"a name that does not end", raw(`{"`+strings.Repeat("x", 1<<21)+`":{}}`, 0), []string{"the text at byte 1 is longer than 1048576 bytes"}},
 		{"a tensor twice", raw(`{"t":{`+good+`},"t":{`+good+`}}`, 8), []string{`tensor "t"`, "twice"}},
 		{"a tensor that is a number", raw(`{"t":1}`, 0), []string{`tensor "t"`, "found 1", `want "{"`}},
 		{"a field twice", raw(one(`"dtype":"F32",`+good), 8), []string{`tensor "t"`, `"dtype" is there twice`}},

@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 const (
 	indexName  = "model.safetensors.index.json"
 	singleName = "model.safetensors"
-	maxIndex   = 100 << 20 // bytes of an index
+	maxIndex   = 32 << 20 // bytes of an index
 )
 
 // ErrNoWeights is wrapped by OpenFolder's error where a folder has no safetensors files of a model.
@@ -143,16 +144,19 @@ func readIndex(path string) (map[string]string, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxIndex {
 		return fail("is no regular file of at most %d bytes", maxIndex)
 	}
-	file, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
-	defer file.Close()
-	d := json.NewDecoder(file)
+	if err := refuseLong(data); err != nil {
+		return fail("%w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if err := expect(d, '{'); err != nil {
 		return fail("%w", err)
 	}
+	memory := budget(spare)
 	var index map[string]string
 	for d.More() {
 		key, err := next[string](d, "a name")
@@ -160,8 +164,7 @@ func readIndex(path string) (map[string]string, error) {
 			return fail("%w", err)
 		}
 		if key != "weight_map" {
-			var skipped json.RawMessage
-			if err := d.Decode(&skipped); err != nil {
+			if err := skip(d); err != nil {
 				return fail("%q: %w", clip(key), err)
 			}
 			continue
@@ -169,7 +172,7 @@ func readIndex(path string) (map[string]string, error) {
 		if index != nil {
 			return fail("weight_map is there twice")
 		}
-		if index, err = texts(d); err != nil {
+		if index, err = texts(d, &memory); err != nil {
 			return fail("weight_map: %w", err)
 		}
 	}
@@ -185,6 +188,27 @@ func readIndex(path string) (map[string]string, error) {
 		}
 	}
 	return index, nil
+}
+
+// skip reads a value that does not matter.
+func skip(d *json.Decoder) error {
+	for depth := 0; ; {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			if depth++; depth > 32 {
+				return errors.New("arrays and objects lie more than 32 deep in each other")
+			}
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
 }
 
 // few is at most five names.

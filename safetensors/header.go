@@ -32,6 +32,48 @@ type entry struct {
 	from, to uint64 // its bytes, counted from the end of the header
 }
 
+// budget is how much memory a reader may still take. Real headers take less than their file has; one of many empty tensors takes
+// several times its size.
+type budget int
+
+// spare is how much memory a reader may take in any case.
+const spare = 48 << 20
+
+// What reading takes in memory, about, for each tensor and each text.
+const (
+	bytesOfTensor = 512
+	bytesOfText   = 96
+)
+
+func (b *budget) spend(n int) error {
+	if *b -= budget(n); *b < 0 {
+		return errors.New("takes more memory than a model's would; download it again")
+	}
+	return nil
+}
+
+// maxText bounds a text in JSON, in bytes. The longest are metadata.
+const maxText = 1 << 20
+
+// refuseLong is an error if JSON has a text that is too long: a decoder would keep all of it in memory, several times.
+func refuseLong(data []byte) error {
+	start := -1 // of the text; none
+	for i := 0; i < len(data); i++ {
+		switch {
+		case data[i] == '"' && start < 0:
+			start = i
+		case data[i] == '"':
+			start = -1
+		case data[i] == '\\' && start >= 0:
+			i++
+		}
+		if start >= 0 && i-start > maxText {
+			return fmt.Errorf("the text at byte %d is longer than %d bytes", start, maxText)
+		}
+	}
+	return nil
+}
+
 // header reads a file's bytes; file names it in messages.
 //
 //	┌─────┬──────────────────────────────────────────────────────────────────────────┬──────────────┐
@@ -58,7 +100,8 @@ func readHeader(file string, data []byte) (*header, error) {
 		return nil, h.fault("the header of %d bytes goes beyond the file, which has %d left; it is truncated, download it again", n, left)
 	}
 	h.start = 8 + int(n)
-	if err := h.parse(data[8:h.start]); err != nil {
+	memory := budget(len(data) + spare)
+	if err := h.parse(data[8:h.start], &memory); err != nil {
 		return nil, err
 	}
 	if err := h.place(data[h.start:]); err != nil {
@@ -79,7 +122,10 @@ func (h *header) tensorFault(name, format string, args ...any) error {
 }
 
 // parse reads the JSON, token by token, such that nothing is allocated that the text does not spell out.
-func (h *header) parse(text []byte) error {
+func (h *header) parse(text []byte, memory *budget) error {
+	if err := refuseLong(text); err != nil {
+		return h.fault("the header: %w", err)
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := expect(d, json.Delim('{')); err != nil {
@@ -95,8 +141,11 @@ func (h *header) parse(text []byte) error {
 			return h.tensorFault(name, "the header names it twice")
 		}
 		seen[name] = true
+		if err := memory.spend(bytesOfTensor + len(name)); err != nil {
+			return h.fault("the header %w", err)
+		}
 		if name == metadataKey {
-			if h.metadata, err = texts(d); err != nil {
+			if h.metadata, err = texts(d, memory); err != nil {
 				return h.fault("%s: %w", metadataKey, err)
 			}
 			continue
@@ -231,7 +280,7 @@ func byteSize(t DType, shape []int) (uint64, error) {
 }
 
 // texts reads an object of strings.
-func texts(d *json.Decoder) (map[string]string, error) {
+func texts(d *json.Decoder, memory *budget) (map[string]string, error) {
 	if err := expect(d, json.Delim('{')); err != nil {
 		return nil, err
 	}
@@ -246,6 +295,9 @@ func texts(d *json.Decoder) (map[string]string, error) {
 		}
 		if out[key], err = next[string](d, "a text"); err != nil {
 			return nil, fmt.Errorf("%q: %w", clip(key), err)
+		}
+		if err := memory.spend(bytesOfText + len(key) + len(out[key])); err != nil {
+			return nil, err
 		}
 	}
 	return out, expect(d, json.Delim('}'))

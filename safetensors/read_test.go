@@ -54,7 +54,7 @@ func TestFilesOfTheReferenceAreRead(t *testing.T) {
 }
 
 func TestShardsAreOneModel(t *testing.T) {
-	dir := unzip(t, "../hf/testdata/tiny/llama-grouped.zip")
+	dir := unzip(t, "../model/testdata/tiny/llama-grouped.zip")
 	f, err := OpenFolder(dir)
 	if err != nil {
 		t.Fatal(err)
