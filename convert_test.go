@@ -21,7 +21,7 @@ func tinyFolder(t testing.TB, name string) string {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := golden.Folder(filepath.Join("hf/testdata/tiny", name+".zip"), dir); err != nil {
+	if err := golden.Folder(filepath.Join("model/testdata/tiny", name+".zip"), dir); err != nil {
 		t.Fatal(err)
 	}
 	return dir

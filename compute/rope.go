@@ -35,6 +35,7 @@ type RopeScaling struct {
 	BetaFast   float64 // yarn; 0 means 32
 	BetaSlow   float64 // yarn; 0 means 1
 	AttnFactor float64 // yarn: multiplies cosine and sine, over 1 + 0.1*ln(Factor); 0 means 1
+	Attention  float64 // yarn: the whole of what multiplies them; 0: AttnFactor says
 }
 
 // NewRope computes the frequencies, once, in float64.
@@ -120,7 +121,7 @@ func (r *Rope) yarn(base float64, s RopeScaling) error {
 	if s.Factor > 1 {
 		mscale += float64(0.1 * exact.Log(s.Factor))
 	}
-	r.Scale = float32(orDefault(s.AttnFactor, 1) * mscale)
+	r.Scale = float32(orDefault(s.Attention, orDefault(s.AttnFactor, 1)*mscale))
 	return nil
 }
 

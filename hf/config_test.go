@@ -55,17 +55,19 @@ func TestConfigurationsOfRealModelsBecomeTheirMetadata(t *testing.T) {
 		{"a yarn with a mean of its own", `{"model_type":"llama","hidden_size":64,"intermediate_size":96,"max_position_embeddings":128,"num_attention_heads":4,
 			"num_hidden_layers":2,"vocab_size":8,"rope_parameters":{"rope_type":"yarn","rope_theta":10000.0,"factor":4.0,"original_max_position_embeddings":32,
 			"beta_fast":8.0,"beta_slow":2.0,"attention_factor":0.5693147180559945}}`,
-			// attn_factor comes on top of 1 + ln(4)/10; llama.cpp's converter writes a key that llama.cpp does not read for this family
+			// attn_factor comes on top of 1 + ln(4)/10
 			`llama.block_count 2, llama.context_length 128, llama.embedding_length 64, llama.feed_forward_length 96, llama.attention.head_count 4,
 			llama.attention.head_count_kv 4, llama.attention.key_length 16, llama.attention.value_length 16, llama.attention.layer_norm_rms_epsilon 1e-06,
 			llama.vocab_size 8, llama.rope.freq_base 10000, llama.rope.dimension_count 16, llama.rope.scaling.type yarn, llama.rope.scaling.factor 4,
 			llama.rope.scaling.original_context_length 32, llama.rope.scaling.yarn_beta_fast 8, llama.rope.scaling.yarn_beta_slow 2,
+			llama.rope.scaling.yarn_attn_factor 0.5693147
 			llama.rope.scaling.attn_factor 0.5`},
 		{"a yarn of two means, its factor left out", `{"model_type":"qwen3","hidden_size":64,"intermediate_size":96,"max_position_embeddings":128,"num_attention_heads":4,
 			"num_hidden_layers":2,"head_dim":32,"vocab_size":8,"rope_scaling":{"type":"yarn","original_max_position_embeddings":32,"mscale":1.0,"mscale_all_dim":1.0}}`,
 			`qwen3.block_count 2, qwen3.context_length 128, qwen3.embedding_length 64, qwen3.feed_forward_length 96, qwen3.attention.head_count 4,
 			qwen3.attention.head_count_kv 4, qwen3.attention.key_length 32, qwen3.attention.value_length 32, qwen3.attention.layer_norm_rms_epsilon 1e-06,
 			qwen3.rope.freq_base 10000, qwen3.rope.scaling.type yarn, qwen3.rope.scaling.factor 4, qwen3.rope.scaling.original_context_length 32,
+			qwen3.rope.scaling.yarn_attn_factor 1
 			qwen3.rope.scaling.attn_factor 0.8782489`},
 		{"half of a head turns", `{"model_type":"llama","hidden_size":64,"intermediate_size":96,"num_attention_heads":4,"num_hidden_layers":2,"vocab_size":8,
 			"rope_theta":10000.0,"partial_rotary_factor":0.5,"rope_scaling":{"type":"linear","factor":2.0}}`,

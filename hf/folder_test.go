@@ -103,7 +103,7 @@ func TestAFaultyFolderIsRefusedWithAllThatIsWrong(t *testing.T) {
 		{"a method of quantising that is not read", config("quantization_config", map[string]any{"quant_method": "awq"}), []string{`quant_method: found "awq"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := openZip(t, "testdata/tiny/llama-plain.zip", func(dir string) { c.spoil(t, dir) })
+			_, err := openZip(t, "../model/testdata/tiny/llama-plain.zip", func(dir string) { c.spoil(t, dir) })
 			for _, want := range c.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want one with %q", err, want)
@@ -117,7 +117,7 @@ func TestAFaultyFolderIsRefusedWithAllThatIsWrong(t *testing.T) {
 }
 
 func TestAFolderWithoutATokenizerCanBeLookedAt(t *testing.T) {
-	f, err := openZip(t, "testdata/tiny/llama-plain.zip", func(dir string) {
+	f, err := openZip(t, "../model/testdata/tiny/llama-plain.zip", func(dir string) {
 		if err := os.Remove(filepath.Join(dir, "tokenizer.json")); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestAFolderWithoutATokenizerCanBeLookedAt(t *testing.T) {
 }
 
 func TestWhatIsNotTheModelsIsLeftOut(t *testing.T) {
-	f, err := openZip(t, "testdata/tiny/llama-plain.zip", func(dir string) {
+	f, err := openZip(t, "../model/testdata/tiny/llama-plain.zip", func(dir string) {
 		weightsOf(t, dir, func(tensors []safetensors.Tensor) []safetensors.Tensor {
 			for i := range tensors {
 				tensors[i].Name = "language_model." + tensors[i].Name
@@ -153,7 +153,7 @@ func TestWhatIsNotTheModelsIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := openZip(t, "testdata/tiny/llama-plain.zip", nil)
+	plain, err := openZip(t, "../model/testdata/tiny/llama-plain.zip", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,11 +180,11 @@ func TestAQuantisedFolderComputesWhatItsValuesDo(t *testing.T) {
 			})
 		}
 	}
-	codes, err := openZip(t, "testdata/tiny/llama-plain.zip", spell(false))
+	codes, err := openZip(t, "../model/testdata/tiny/llama-plain.zip", spell(false))
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := openZip(t, "testdata/tiny/llama-plain.zip", spell(true))
+	values, err := openZip(t, "../model/testdata/tiny/llama-plain.zip", spell(true))
 	if err != nil {
 		t.Fatal(err)
 	}

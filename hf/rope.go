@@ -82,8 +82,8 @@ func (t *translation) rope(prefix string, p object, whole bool) {
 	}
 }
 
-// yarn writes what differs from the paper's values. GGUF's attn_factor is a multiplier on top of 1 + ln(factor)/10, where
-// attention_factor is the whole.
+// yarn writes what differs from the paper's values. GGUF has two keys for what multiplies cosine and sine: the whole, which llama.cpp's
+// converter writes, and a multiplier on top of 1 + ln(factor)/10, which llama.cpp reads.
 func (t *translation) yarn(prefix string, p object, factor float64) {
 	if !p.bool("truncate", true) {
 		p.fail("truncate", "found false, want true: the ramp begins and ends at whole pairs here")
@@ -99,13 +99,13 @@ func (t *translation) yarn(prefix string, p object, factor float64) {
 		}
 		return 1 + float64(0.1*m)*math.Log(factor)
 	}
-	usual := mscale(1)
 	whole := p.float("attention_factor", 0)
 	if m, all := p.float("mscale", 0), p.float("mscale_all_dim", 0); whole == 0 && m != 0 && all != 0 {
 		whole = mscale(m) / mscale(all)
 	}
-	if whole != 0 && float32(whole) != float32(usual) {
-		t.set(prefix+".scaling.attn_factor", float32(whole/usual))
+	if whole != 0 {
+		t.set(prefix+".scaling.yarn_attn_factor", float32(whole))
+		t.set(prefix+".scaling.attn_factor", float32(whole/mscale(1)))
 	}
 }
 

@@ -113,12 +113,12 @@ func (b *binder) pattern(key, fallback string) []bool {
 // maxDim bounds every integer of a configuration, so that products of three of them do not overflow.
 const maxDim = 1 << 20
 
-// eval computes products, quotients and differences of numbers, fields, and rows(tensor), from left to right. A division by zero, or a
+// eval computes sums, differences, products and quotients of numbers, fields, and rows(tensor), from left to right. A division by zero, or a
 // name that could not be read (which has been reported), gives 0.
 func (b *binder) eval(expr string) int {
 	value, op := 1, byte('*')
 	for expr != "" {
-		end := strings.IndexAny(expr, "*/-")
+		end := strings.IndexAny(expr, "*/+-")
 		term, rest := expr, ""
 		next := byte('*')
 		if end >= 0 {
@@ -128,6 +128,8 @@ func (b *binder) eval(expr string) int {
 		switch {
 		case op == '*':
 			value *= n
+		case op == '+':
+			value += n
 		case op == '-':
 			value -= n
 		case n == 0:
@@ -179,6 +181,7 @@ func (b *binder) rope(kind, of string) *compute.Rope {
 			Factor:     b.float("rope.scaling.factor", 1),
 			Original:   int(b.float("rope.scaling.original_context_length", b.float("context_length", 0))),
 			AttnFactor: b.float("rope.scaling.attn_factor", 1),
+			Attention:  b.float("rope.scaling.yarn_attn_factor", 0),
 			BetaFast:   b.float("rope.scaling.yarn_beta_fast", 32),
 			BetaSlow:   b.float("rope.scaling.yarn_beta_slow", 1),
 		}

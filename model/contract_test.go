@@ -1,7 +1,6 @@
 package model_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -9,8 +8,10 @@ import (
 	"memra/compute/cpu"
 	"memra/gguf"
 	"memra/internal/check"
+	"memra/internal/golden"
 	"memra/internal/tiny"
 	"memra/model"
+	"memra/quantize"
 )
 
 // The contract (docs/contract.md, R1 to R3): a row's logits depend on its tokens alone. Here random schedules of several
@@ -56,29 +57,22 @@ func logits(t *testing.T) func(check.Logits, error) check.Logits {
 
 func TestScheduleIsInvisible(t *testing.T) {
 	lengths := []int{150, 3, 67, 64}
-	for _, c := range []struct {
-		name string
-		make func(seed uint64, format gguf.Type) *tiny.Model
-		of   []gguf.Type
-	}{
-		{"llama", tiny.Llama, []gguf.Type{gguf.Q4_1, gguf.Q8_0, gguf.Q4_K, gguf.F16}},
-		{"gemma3", tiny.Gemma3, []gguf.Type{gguf.Q5_0, gguf.Q6_K, gguf.Q5_K, gguf.BF16, gguf.F32}},
-	} {
-		for n, format := range c.of {
-			t.Run(fmt.Sprint(c.name, " in ", format), func(t *testing.T) {
-				src, rng := c.make(uint64(n), format), rand.New(rand.NewPCG(uint64(n), 7))
-				tokens := check.RandomTokens(rng, tiny.Vocab, lengths...)
-				want := logits(t)(bound(t, openDevice(t, 1, false), src).Alone(tokens))
-				for plan := range 3 {
-					threads, plain := 1+rng.IntN(8), rng.IntN(4) == 0
-					got := logits(t)(bound(t, openDevice(t, threads, plain), src).Drawn(rng, tokens))
-					if diff := check.Difference(got, want); diff != "" {
-						t.Fatalf("plan %d (%d threads, plain Go %v): %s", plan, threads, plain, diff)
-					}
+	formats := []quantize.Options{{Mix: "Q4_K_M"}, {Mix: "Q8_0"}, {Mix: "Q4_1", Pure: true}, {Mix: "F16"}, {Mix: "Q5_0", Pure: true},
+		{Mix: "Q6_K", Pure: true}, {Mix: "BF16"}, {Mix: "Q5_K", Pure: true}, {Mix: "F32"}}
+	eachTiny(t, func(t *testing.T, n int, name string, g *golden.Tiny) {
+		for i, f := range []quantize.Options{formats[n%2], formats[2+n%7]} { // all of them, over a few models
+			src, rng := model.GGUF(quantised(t, model.GGUF(file(t, g.GGUF)), f)), rand.New(rand.NewPCG(uint64(n), uint64(i)))
+			tokens := check.RandomTokens(rng, g.Vocab, lengths...)
+			want := logits(t)(bound(t, openDevice(t, 1, false), src).Alone(tokens))
+			for plan := range 2 {
+				threads, plain := 1+rng.IntN(8), rng.IntN(4) == 0
+				got := logits(t)(bound(t, openDevice(t, threads, plain), src).Drawn(rng, tokens))
+				if diff := check.Difference(got, want); diff != "" {
+					t.Fatalf("%s, plan %d (%d threads, plain Go %v): %s", f.Mix, plan, threads, plain, diff)
 				}
-			})
+			}
 		}
-	}
+	})
 }
 
 // batchSum is a backend with a planted fault: the norm of a row depends, in its last bits, on how many rows came with it.

@@ -10,6 +10,7 @@ import (
 	"memra/compute"
 	"memra/compute/cpu"
 	"memra/gguf"
+	"memra/hf"
 	"memra/internal/golden"
 	"memra/model"
 	"memra/state"
@@ -24,19 +25,14 @@ type runner struct {
 	sequence *state.Sequence
 }
 
-func open(t testing.TB, path string, format compute.KVFormat) *runner {
+func open(t testing.TB, src model.Source, format compute.KVFormat) *runner {
 	t.Helper()
-	f, err := gguf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
 	d, err := cpu.Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	m, err := model.Open(model.GGUF(f), d)
+	m, err := model.Open(src, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,11 +40,17 @@ func open(t testing.TB, path string, format compute.KVFormat) *runner {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { pool.Close() })
 	return &runner{t, d, m, pool, pool.NewSequence()}
 }
 
 // feed computes at most 128 tokens and returns all their logits, valid until the next call.
 func (r *runner) feed(tokens ...int32) [][]float32 {
+	r.t.Helper()
+	return r.run(tokens, r.model.Forward)
+}
+
+func (r *runner) run(tokens []int32, forward func(compute.Ops, *compute.Batch, *state.View) compute.Tensor) [][]float32 {
 	r.t.Helper()
 	var b compute.Batch
 	for i, token := range tokens {
@@ -61,52 +63,104 @@ func (r *runner) feed(tokens ...int32) [][]float32 {
 		r.t.Fatal(err)
 	}
 	view := r.pool.View(r.sequence)
-	rows, err := r.device.Run(func(ops compute.Ops) compute.Tensor { return r.model.Forward(ops, &b, view) })
+	rows, err := r.device.Run(func(ops compute.Ops) compute.Tensor { return forward(ops, &b, view) })
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return rows
 }
 
-// Tiny float32 models, against float64 transformers (tools/oracle/tiny.py).
-func TestFamiliesAgreeWithTransformers(t *testing.T) {
+// file is a GGUF file in memory.
+func file(t testing.TB, data []byte) *gguf.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// eachTiny runs a test for every tiny model (tools/oracle/tiny.py).
+func eachTiny(t *testing.T, test func(t *testing.T, n int, name string, g *golden.Tiny)) {
 	files, err := filepath.Glob("testdata/tiny/*.json.gz")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no goldens: %v", err)
 	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".json.gz")
+	for n, path := range files {
+		name := strings.TrimSuffix(filepath.Base(path), ".json.gz")
 		t.Run(name, func(t *testing.T) {
-			tiny, err := golden.LoadTiny(filepath.Join("testdata/tiny", name))
+			g, err := golden.LoadTiny(filepath.Join("testdata/tiny", name))
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join(t.TempDir(), name+".gguf")
-			if err := os.WriteFile(path, tiny.GGUF, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			r := open(t, path, compute.KVF32)
-			for _, p := range tiny.Prompts {
-				r.sequence.Free()
-				rows := r.feed(p.Tokens...)
-				for i, position := range p.Positions {
-					within(t, rows[position], p.Logits[i])
-				}
-				last := rows[len(rows)-1]
-				for i, want := range p.Greedy {
-					got := best(last)
-					if got != want {
-						t.Fatalf("%q: token %d of the continuation is %d, want %d (margin %v)", p.Text, i, got, want, p.Margin)
-					}
-					last = r.feed(got)[0]
-				}
-			}
+			test(t, n, name, g)
 		})
 	}
 }
 
-// within compares logits: 2e-5 of the row's largest, some hundreds of float32 roundings through a few layers.
-func within(t *testing.T, got, want []float32) {
+// Tiny float32 models, against float64 transformers: as llama.cpp's converter writes them, and as transformers saves them.
+func TestFamiliesAgreeWithTransformers(t *testing.T) {
+	tested := map[string]bool{}
+	eachTiny(t, func(t *testing.T, _ int, name string, g *golden.Tiny) {
+		tested[g.Family] = true
+		t.Run("GGUF", func(t *testing.T) { agree(t, model.GGUF(file(t, g.GGUF)), g) })
+		if !g.Saved {
+			return
+		}
+		t.Run("safetensors", func(t *testing.T) {
+			folder := t.TempDir()
+			if err := g.Unpack(folder); err != nil {
+				t.Fatal(err)
+			}
+			f, err := hf.Open(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			agree(t, f, g)
+		})
+	})
+	for _, name := range model.Families() {
+		if !tested[name] {
+			t.Errorf("family %s has no tiny model in testdata/tiny", name)
+		}
+	}
+}
+
+// agree compares the residual stream of every layer, the logits and the greedy continuations.
+func agree(t *testing.T, src model.Source, g *golden.Tiny) {
+	r := open(t, src, compute.KVF32)
+	for _, p := range g.Prompts {
+		for layer, want := range p.Hidden {
+			r.sequence.Free()
+			rows := r.run(p.Tokens, r.until(layer, len(p.Hidden)-1))
+			for i, position := range p.Positions {
+				within(t, "the residual stream", layer, rows[position], want[i])
+			}
+		}
+		r.sequence.Free()
+		rows := r.feed(p.Tokens...)
+		for i, position := range p.Positions {
+			within(t, "the logits after layer", len(p.Hidden)-1, rows[position], p.Logits[i])
+		}
+		last := rows[len(rows)-1]
+		for i, want := range p.Greedy {
+			got := best(last)
+			if got != want {
+				t.Fatalf("%q: token %d of the continuation is %d, want %d (margin %v)", p.Text, i, got, want, p.Margin)
+			}
+			last = r.feed(got)[0]
+		}
+	}
+}
+
+// within compares rows: 2e-5 of the largest value, some hundreds of float32 roundings through a few layers.
+func within(t *testing.T, what string, layer int, got, want []float32) {
 	t.Helper()
 	var scale float64
 	for _, v := range want {
@@ -114,7 +168,7 @@ func within(t *testing.T, got, want []float32) {
 	}
 	for i := range want {
 		if d := math.Abs(float64(got[i] - want[i])); !(d <= 2e-5*scale) {
-			t.Fatalf("logit %d: %v, want %v (largest %v)", i, got[i], want[i], scale)
+			t.Fatalf("%s %d: value %d is %v, want %v (largest %v)", what, layer, i, got[i], want[i], scale)
 		}
 	}
 }
@@ -127,6 +181,59 @@ func best(row []float32) int32 {
 		}
 	}
 	return int32(b)
+}
+
+// until is a Forward that ends as a layer begins, and returns the residual stream: what the layer's first norm reads, or where
+// there are no more layers, the row that Logits multiplies.
+func (r *runner) until(layer, layers int) func(compute.Ops, *compute.Batch, *state.View) compute.Tensor {
+	return func(ops compute.Ops, b *compute.Batch, s *state.View) (x compute.Tensor) {
+		w := &watch{Ops: ops, at: -1, layer: layer, layers: layers}
+		defer func() {
+			switch end := recover().(type) {
+			case seen:
+				x = compute.Tensor(end)
+			case nil:
+				r.t.Fatalf("layer %d of %d: no norm reads the residual stream", layer, layers)
+			default:
+				panic(end)
+			}
+		}()
+		return r.model.Forward(w, b, s)
+	}
+}
+
+// watch ends a step by a panic with the residual stream.
+type watch struct {
+	compute.Ops
+	at, layer, layers int
+}
+
+type seen compute.Tensor
+
+func (w *watch) Layer(i int) {
+	w.at = i
+	w.Ops.Layer(i)
+}
+
+func (w *watch) AddNorm(x, y compute.Tensor, g compute.Vector, eps float32) (s, n compute.Tensor) {
+	if s, n = w.Ops.AddNorm(x, y, g, eps); w.at == w.layer {
+		panic(seen(s))
+	}
+	return s, n
+}
+
+func (w *watch) Norm(x compute.Tensor, g compute.Vector, eps float32) compute.Tensor {
+	if w.at == w.layer {
+		panic(seen(x))
+	}
+	return w.Ops.Norm(x, g, eps)
+}
+
+func (w *watch) Logits(b *compute.Batch, x compute.Tensor, m compute.Weight) compute.Tensor {
+	if w.layer == w.layers {
+		panic(seen(x))
+	}
+	return w.Ops.Logits(b, x, m)
 }
 
 // modelFile finds a real model: in MEMRA_MODELS, or where tools/models puts them.
@@ -151,12 +258,16 @@ func TestRealModelsAgreeWithTransformers(t *testing.T) {
 		{"gemma-3-270m-q4_k_m.gguf", 0.004, 0.95},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			path := modelFile(t, c.file)
+			f, err := gguf.Open(modelFile(t, c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
 			g, err := golden.Load(filepath.Join("testdata", strings.TrimSuffix(c.file, ".gguf")+".golden.gz"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := open(t, path, compute.KVF16)
+			r := open(t, model.GGUF(f), compute.KVF16)
 			var sum float64
 			var same, positions int
 			for w, tokens := range g.Tokens {

@@ -11,7 +11,7 @@ import (
 
 func TestConvertMakesAFileThatAnswersAsItsFolder(t *testing.T) {
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "m.gguf")
-	if err := golden.Folder("../../hf/testdata/tiny/llama-plain.zip", folder); err != nil {
+	if err := golden.Folder("../../model/testdata/tiny/llama-plain.zip", folder); err != nil {
 		t.Fatal(err)
 	}
 	if out := succeed(t, "", "convert", folder, file); out != "" {

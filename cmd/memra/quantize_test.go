@@ -67,7 +67,7 @@ func TestQuantizeRefuses(t *testing.T) {
 
 func TestQuantizeReadsAFolder(t *testing.T) {
 	folder, dir := t.TempDir(), t.TempDir()
-	if err := golden.Folder("../../hf/testdata/tiny/llama-plain.zip", folder); err != nil {
+	if err := golden.Folder("../../model/testdata/tiny/llama-plain.zip", folder); err != nil {
 		t.Fatal(err)
 	}
 	whole, viaFile, direct := filepath.Join(dir, "f32.gguf"), filepath.Join(dir, "via.gguf"), filepath.Join(dir, "direct.gguf")

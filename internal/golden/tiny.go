@@ -11,11 +11,15 @@ import (
 
 // Tiny is a random model of a few hundred kilobytes and what float64 transformers computes from it.
 type Tiny struct {
-	Family  string
+	Family  string // GGUF's name of it
 	Note    string // what the model is there to catch
 	Vocab   int
-	GGUF    []byte // the model file
+	Keys    []string // of GGUF, without the family, that say more than its converter does
+	GGUF    []byte   // the model file, as llama.cpp's converter writes it
+	Saved   bool     // transformers has words for the model: Unpack it
 	Prompts []Prompt
+
+	path string
 }
 
 // Prompt is a text, and a tiny model's answer to it.
@@ -23,10 +27,12 @@ type Prompt struct {
 	Text      string
 	Tokens    []int32     // of Text, with a start token if the model wants one
 	LogProbs  []float64   // of Tokens[1:], each given the tokens before it
-	Positions []int       // ascending; where Logits were kept
+	Positions []int       // ascending; where Logits and Hidden were kept
 	Logits    [][]float32 // [len(Positions)][Vocab], float64 rounded once; row i follows Tokens[:Positions[i]+1]
-	Greedy    []int32     // the likeliest continuation of Tokens
-	Margin    float64     // the least difference between the best and the second logit along Greedy
+	// Hidden are the residual stream's rows, [layers+1][len(Positions)][width]: as each layer begins, and normalised at the end.
+	Hidden [][][]float32
+	Greedy []int32 // the likeliest continuation of Tokens
+	Margin float64 // the least difference between the best and the second logit along Greedy
 }
 
 // LoadTiny reads path+".gguf.gz" and path+".json.gz", which tools/oracle/tiny.py wrote.
@@ -41,10 +47,12 @@ func LoadTiny(path string) (*Tiny, error) {
 	}
 	var file struct {
 		Family, Note, SHA256 string
-		Vocab                int
+		Vocab, States, Width int
+		Keys                 []string
+		Saved                bool
 		Prompts              []struct {
 			Prompt
-			Logits []byte // base64 in JSON, little-endian float32
+			Logits, Hidden []byte // base64 in JSON, little-endian float32
 		}
 	}
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -54,21 +62,34 @@ func LoadTiny(path string) (*Tiny, error) {
 		return nil, fmt.Errorf("golden: %s.gguf.gz: SHA-256 %x, want %s as the JSON beside it says; make both again with tools/oracle/tiny.py",
 			path, sum, file.SHA256)
 	}
-	t := &Tiny{Family: file.Family, Note: file.Note, Vocab: file.Vocab, GGUF: gguf}
+	t := &Tiny{Family: file.Family, Note: file.Note, Vocab: file.Vocab, Keys: file.Keys, GGUF: gguf, Saved: file.Saved, path: path}
 	for i, p := range file.Prompts {
-		rowBytes := 4 * file.Vocab
-		if len(p.Logits) != len(p.Positions)*rowBytes || len(p.LogProbs) != len(p.Tokens)-1 {
-			return nil, fmt.Errorf("golden: %s.json.gz: prompt %d: %d bytes of logits, %d log-probabilities, want %d and %d",
-				path, i, len(p.Logits), len(p.LogProbs), len(p.Positions)*rowBytes, len(p.Tokens)-1)
+		n := len(p.Positions)
+		if len(p.Logits) != 4*n*file.Vocab || len(p.Hidden) != 4*n*file.States*file.Width || len(p.LogProbs) != len(p.Tokens)-1 {
+			return nil, fmt.Errorf("golden: %s.json.gz: prompt %d: %d bytes of logits, %d of states, %d log-probabilities, want %d, %d and %d",
+				path, i, len(p.Logits), len(p.Hidden), len(p.LogProbs), 4*n*file.Vocab, 4*n*file.States*file.Width, len(p.Tokens)-1)
 		}
-		for r := range p.Positions {
-			row := make([]float32, file.Vocab)
-			for j := range row {
-				row[j] = math.Float32frombits(binary.LittleEndian.Uint32(p.Logits[r*rowBytes+4*j:]))
-			}
-			p.Prompt.Logits = append(p.Prompt.Logits, row)
+		p.Prompt.Logits = rows(p.Logits, n, file.Vocab)
+		for range file.States {
+			p.Prompt.Hidden = append(p.Prompt.Hidden, rows(p.Hidden, n, file.Width))
+			p.Hidden = p.Hidden[4*n*file.Width:]
 		}
 		t.Prompts = append(t.Prompts, p.Prompt)
 	}
 	return t, nil
 }
+
+// rows are the first n rows of little-endian float32 values.
+func rows(data []byte, n, width int) [][]float32 {
+	out := make([][]float32, n)
+	for r := range out {
+		out[r] = make([]float32, width)
+		for i := range out[r] {
+			out[r][i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*(r*width+i):]))
+		}
+	}
+	return out
+}
+
+// Unpack brings the model as transformers saved it, path+".zip", into a folder that is there.
+func (t *Tiny) Unpack(folder string) error { return Folder(t.path+".zip", folder) }
