@@ -49,7 +49,7 @@ func FuzzFolder(f *testing.F) {
 	names := []string{"config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "model.safetensors.index.json"}
 	dir := f.TempDir()
 	for _, zip := range []string{"gemma3-six.zip", "llama-grouped.zip"} { // the weights of both stay, and the index tells
-		if err := golden.Folder(filepath.Join("testdata", "tiny", zip), dir); err != nil {
+		if err := golden.Folder(filepath.Join("..", "model", "testdata", "tiny", zip), dir); err != nil {
 			f.Fatal(err)
 		}
 		read := func(i int) []byte {

@@ -14,10 +14,13 @@ import (
 )
 
 // maxJSON bounds the small files of a folder: config.json, tokenizer_config.json, chat templates.
-const maxJSON = 16 << 20
+const maxJSON = 8 << 20
 
-// maxDepth bounds arrays and objects in each other.
-const maxDepth = 32
+// maxDepth bounds arrays and objects in each other, maxValues how many values and keys there are: each takes memory, whatever its text.
+const (
+	maxDepth  = 32
+	maxValues = 300_000
+)
 
 // readFile reads a file of at most limit bytes. A file that is not there is an error that wraps fs.ErrNotExist.
 func readFile(path string, limit int64) ([]byte, error) {
@@ -245,20 +248,34 @@ func clip(s string) string {
 // parseJSON reads one JSON value: nil, bool, json.Number, string, []any, map[string]any. A key that an object has twice is an
 // error: readers differ in which they take.
 func parseJSON(data []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	v, err := parseValue(d, 0)
+	p := &parser{Decoder: json.NewDecoder(bytes.NewReader(data))}
+	p.UseNumber()
+	v, err := p.value(0)
 	if err == io.EOF {
 		err = errors.New("the JSON ends too early")
 	}
-	if err == nil && len(bytes.TrimSpace(data[d.InputOffset():])) > 0 {
-		err = fmt.Errorf("found more after the JSON value, at byte %d", d.InputOffset())
+	if err == nil && len(bytes.TrimSpace(data[p.InputOffset():])) > 0 {
+		err = fmt.Errorf("found more after the JSON value, at byte %d", p.InputOffset())
 	}
 	return v, err
 }
 
-func parseValue(d *json.Decoder, depth int) (any, error) {
-	token, err := d.Token()
+// parser reads JSON values, and counts them.
+type parser struct {
+	*json.Decoder
+	values int
+}
+
+// token reads the next value or key, or where one begins or ends.
+func (p *parser) token() (json.Token, error) {
+	if p.values++; p.values > maxValues {
+		return nil, fmt.Errorf("more than %d values, at byte %d", maxValues, p.InputOffset())
+	}
+	return p.Token()
+}
+
+func (p *parser) value(depth int) (any, error) {
+	token, err := p.token()
 	if err != nil {
 		return nil, err
 	}
@@ -267,34 +284,34 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 		return token, nil
 	}
 	if depth == maxDepth {
-		return nil, fmt.Errorf("objects and arrays lie more than %d deep in each other, at byte %d", maxDepth, d.InputOffset())
+		return nil, fmt.Errorf("objects and arrays lie more than %d deep in each other, at byte %d", maxDepth, p.InputOffset())
 	}
 	if open == '[' {
 		list := []any{}
-		for d.More() {
-			v, err := parseValue(d, depth+1)
+		for p.More() {
+			v, err := p.value(depth + 1)
 			if err != nil {
 				return nil, err
 			}
 			list = append(list, v)
 		}
-		_, err = d.Token()
+		_, err = p.Token()
 		return list, err
 	}
 	object := map[string]any{}
-	for d.More() {
-		token, err := d.Token()
+	for p.More() {
+		token, err := p.token()
 		if err != nil {
 			return nil, err
 		}
 		key := token.(string) // the decoder takes nothing else for a key
 		if _, double := object[key]; double {
-			return nil, fmt.Errorf("the key %q is there twice, the second before byte %d", clip(key), d.InputOffset())
+			return nil, fmt.Errorf("the key %q is there twice, the second before byte %d", clip(key), p.InputOffset())
 		}
-		if object[key], err = parseValue(d, depth+1); err != nil {
+		if object[key], err = p.value(depth + 1); err != nil {
 			return nil, err
 		}
 	}
-	_, err = d.Token()
+	_, err = p.Token()
 	return object, err
 }

@@ -1,0 +1,33 @@
+package hf
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"memra/internal/bounded"
+)
+
+func TestConfigurationsOfCrumbsAreRefusedWithinBounds(t *testing.T) {
+	var keys strings.Builder
+	for i := range 1_000_000 {
+		fmt.Fprintf(&keys, `"%x":0,`, i)
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"numbers", "[" + strings.Repeat("0,", maxJSON/2-2) + "0]", "more than 300000 values"},
+		{"empty objects", "[" + strings.Repeat("{},", maxJSON/3-2) + "{}]", "more than 300000 values"},
+		{"objects with a key", "[" + strings.Repeat(`{"":0},`, maxJSON/7-2) + "{}]", "more than 300000 values"},
+		{"keys", "{" + keys.String() + `"x":0}`, "more than 300000 values"},
+		{"brackets in brackets", strings.Repeat("[", maxJSON), "more than 32 deep"},
+		{"a long text", `"` + strings.Repeat("x", maxJSON-2) + `"`, ""},
+		{"a long number", strings.Repeat("1", maxJSON), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var err error
+			bounded.Read(t, len(c.text), func() { _, err = parseJSON([]byte(c.text)) })
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
