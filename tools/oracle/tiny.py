@@ -163,12 +163,14 @@ def convert(m, folder, path):
 
     class Converter(kind):
         model_arch = kind.model_arch
+        no_mtp = True  # transformers has no layers that draft
 
         def get_vocab_base_pre(self, tokenizer):  # its table of hashes does not know so small a vocabulary
             return m.tokenizer
 
         def prepare_metadata(self, vocab_only):
             super().prepare_metadata(vocab_only)
+            self.gguf_writer.kv_data[0].pop("tokenizer.chat_template", None)  # a base model's file: tests write templates of their own
             for key, value in m.keys.items():
                 key = f"{gguf.MODEL_ARCH_NAMES[self.model_arch]}.{key}"
                 self.gguf_writer.kv_data[0].pop(key, None)

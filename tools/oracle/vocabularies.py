@@ -1,7 +1,7 @@
 """Tokenizers of tiny models, of the kinds that real models have: `write` saves one into a model's folder.
 
 Byte-level BPE (GPT-2's, under the pre-tokeniser that GGUF calls by the kind's name) has 263 tokens: 256 bytes, 4 merges,
-`<|start|>`, `<|end|>`, `<|pad|>`. SentencePiece ("llama" begins texts with a space, "gemma" does not) has control tokens, 256
+three control tokens. SentencePiece ("llama" begins texts with a space, "gemma" does not) has control tokens, 256
 bytes, the letters of PROMPTS and some merges; it is written as tokenizer.model and as tokenizer.json.
 """
 
@@ -20,6 +20,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
 MERGES = ["Ġ t", "h e", "i n", "Ġt he"]
 SPECIAL = ["<|start|>", "<|end|>", "<|pad|>"]  # the last three ids
+QWEN = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]  # theirs: transformers would add its own last one
 
 
 def words(digits):
@@ -60,9 +61,14 @@ def byte_level(tokens, merges, steps, special, bos=None, ignore_merges=False):
     return t
 
 
-def byte_vocabulary():
+def special(kind):
+    """The start, end and padding tokens of a byte-level vocabulary."""
+    return QWEN if kind.startswith("qwen") else SPECIAL
+
+
+def byte_vocabulary(kind):
     """The 256 bytes, the merges, three control tokens."""
-    return sorted(pre_tokenizers.ByteLevel.alphabet()) + [m.replace(" ", "") for m in MERGES] + SPECIAL
+    return sorted(pre_tokenizers.ByteLevel.alphabet()) + [m.replace(" ", "") for m in MERGES] + special(kind)
 
 
 def piece_vocabulary(kind):
@@ -120,7 +126,8 @@ def pieces(tokens, scores, types, prefix=False):
 def make(kind, start):
     """The tokenizer of a kind, and the files beside tokenizer.json, by name."""
     if kind in STEPS:
-        return byte_level(byte_vocabulary(), MERGES, STEPS[kind](), SPECIAL, SPECIAL[0] if start else None, kind == "llama-bpe"), {}
+        own = special(kind)
+        return byte_level(byte_vocabulary(kind), MERGES, STEPS[kind](), own, own[0] if start else None, kind == "llama-bpe"), {}
     tokens, scores, types = piece_vocabulary(kind)
     t = pieces(tokens, scores, types, kind == "llama")
     bos = "<s>" if kind == "llama" else "<bos>"
@@ -132,7 +139,7 @@ def make(kind, start):
 def write(kind, start, folder):
     """Saves the tokenizer as transformers does."""
     t, files = make(kind, start)
-    names = {"llama": ("<s>", "</s>", None), "gemma": ("<bos>", "<eos>", "<pad>")}.get(kind, tuple(SPECIAL))
+    names = {"llama": ("<s>", "</s>", None), "gemma": ("<bos>", "<eos>", "<pad>")}.get(kind) or special(kind)
     named = {f"{n}_token": text for n, text in zip(("bos", "eos", "pad"), names) if text}
     fast = PreTrainedTokenizerFast(tokenizer_object=t, **named, chat_template=TEMPLATE)
     fast.save_pretrained(folder)
