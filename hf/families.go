@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"memra/gguf"
+	"memra/safetensors"
 )
 
 // family says how the folders of a kind of model are translated.
@@ -16,6 +17,8 @@ type family struct {
 	gains      bool              // norms hold w of (1 + w)
 	defaults   map[string]any    // of config.json, where the model's class has others than most
 	config     func(t *translation)
+	rename     func(t *translation, name string) string                      // of a tensor, before it is translated; nil: none
+	parts      func(t *translation, name string, w weight) ([]weight, error) // GGUF's tensors of one; nil: see adapt
 }
 
 // families is every kind of model that is translated, by model_type in config.json.
@@ -53,7 +56,7 @@ var gemma3Layer = with(qwen3Layer, map[string]string{
 	"post_feedforward_layernorm": "post_ffw_norm",
 })
 
-func with(base, more map[string]string) map[string]string {
+func with[T any](base, more map[string]T) map[string]T {
 	m := maps.Clone(base)
 	maps.Copy(m, more)
 	return m
@@ -71,7 +74,18 @@ type translation struct {
 	kvHeads int
 	headDim int
 	rotated int // leading values of a head that turn
+	delta   deltaSizes
+	file    *safetensors.File // nil: a configuration alone
 	extra   []gguf.Tensor
+}
+
+// has reports whether the checkpoint has a tensor.
+func (t *translation) has(name string) bool {
+	if t.file == nil {
+		return false
+	}
+	_, ok := t.file.Tensor(name)
+	return ok
 }
 
 func (t *translation) set(key string, value any) { t.meta.Set(t.family.name+"."+key, value) }

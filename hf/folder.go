@@ -83,7 +83,7 @@ func (f *Folder) open() error {
 	if f.file, err = safetensors.OpenFolder(f.path); err != nil {
 		return err
 	}
-	t := &translation{object: config, family: fam, meta: new(gguf.Metadata)}
+	t := &translation{object: config, family: fam, meta: new(gguf.Metadata), file: f.file}
 	t.meta.Set("general.architecture", fam.name)
 	t.meta.Set("general.type", "model")
 	t.meta.Set("general.name", nameOf(f.path))
@@ -162,7 +162,7 @@ func nameOf(folder string) string {
 }
 
 // elsewhere are parts of names of towers for pictures and sound, and of tables that are computed.
-var elsewhere = []string{"vision_tower.", "vision_model.", "multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio."}
+var elsewhere = []string{"vision_tower.", "vision_model.", "visual.", "multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio."}
 
 func skipped(name string) bool {
 	return strings.HasSuffix(name, ".rotary_emb.inv_freq") ||
@@ -176,7 +176,7 @@ func (f *Folder) translate(t *translation) {
 	seen := map[string]string{}
 	for _, w := range readWeights(f.file, t.object, skipped) {
 		from := w.Name
-		name := ggufName(from, t.family)
+		name := t.nameOf(from)
 		switch {
 		case name == "":
 			t.fault(from, "is not known to models of type %s", t.text("model_type", ""))
@@ -189,13 +189,14 @@ func (f *Folder) translate(t *translation) {
 		if name == "output.weight" && tied {
 			continue // the embedding it is, whatever the file holds
 		}
-		w, err := t.adapt(name, w)
+		parts, err := t.parts(name, w)
 		if err != nil {
 			t.fault(from, "%w", err)
 			continue
 		}
-		w.Name = name
-		f.tensors = append(f.tensors, w.Tensor)
+		for _, part := range parts {
+			f.tensors = append(f.tensors, part.Tensor)
+		}
 		for _, s := range []struct {
 			name  string
 			value float32
@@ -215,6 +216,24 @@ func (t *translation) fault(tensor, format string, args ...any) {
 	*t.faults = append(*t.faults, fmt.Errorf("hf: %s: tensor %s: %w", filepath.Dir(t.path), clip(tensor), fmt.Errorf(format, args...)))
 }
 
+// nameOf translates a tensor's name; "" if the family has none of that name.
+func (t *translation) nameOf(name string) string {
+	if t.family.rename != nil {
+		name = t.family.rename(t, name)
+	}
+	return ggufName(name, t.family)
+}
+
+// parts makes GGUF's tensors of one, of which the first has the name.
+func (t *translation) parts(name string, w weight) ([]weight, error) {
+	if t.family.parts != nil {
+		return t.family.parts(t, name, w)
+	}
+	w, err := t.adapt(name, w)
+	w.Name = name
+	return []weight{w}, err
+}
+
 // adapt changes values and orders to what GGUF files of the family have.
 func (t *translation) adapt(name string, w weight) (weight, error) {
 	stem := strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias")
@@ -231,6 +250,11 @@ func (t *translation) adapt(name string, w weight) (weight, error) {
 			return w, err
 		}
 	}
+	return asIs(w)
+}
+
+// asIs is a weight that GGUF has alike, but for vectors, which are F32 there.
+func asIs(w weight) (weight, error) {
 	if len(w.Shape) == 1 && w.Type != gguf.F32 {
 		v, err := vector(w)
 		if err != nil {
@@ -270,7 +294,7 @@ func (t *translation) neighbours(w *weight, heads int) error {
 	return nil
 }
 
-// ggufName translates a tensor's name; "" if the family has none of that name.
+// ggufName translates a tensor's name; "" if the family has none of that name. A name that ends in a dot is all of GGUF's.
 func ggufName(name string, fam *family) string {
 	name = strings.Replace(name, "language_model.", "", 1)
 	if strings.HasPrefix(name, "model.text_model.") {
@@ -283,16 +307,14 @@ func ggufName(name string, fam *family) string {
 				stem, end = s, e
 			}
 		}
-		if end == "" {
-			return ""
-		}
-		if to, ok := outside[stem]; ok {
+		if to, ok := outside[stem]; ok && end != "" {
 			return to + end
 		}
 		rest, ok := strings.CutPrefix(stem, "model.layers.")
 		layer, part, _ := strings.Cut(rest, ".")
-		if n, err := strconv.Atoi(layer); ok && err == nil && strconv.Itoa(n) == layer && fam.layer[part] != "" {
-			return "blk." + layer + "." + fam.layer[part] + end
+		to, whole := strings.CutSuffix(fam.layer[part], ".")
+		if n, err := strconv.Atoi(layer); ok && err == nil && strconv.Itoa(n) == layer && to != "" && whole == (end == "") {
+			return "blk." + layer + "." + to + end
 		}
 	}
 	return ""

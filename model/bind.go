@@ -24,13 +24,15 @@ import (
 //	`tensor:"name,other" shape:"A,B"` compute.Weight, compute.Vector: the first of the names that the file has
 //	`optional:"why"`                  beside it: the file may have none of them, which leaves the field zero
 //	`tensor:"blk" count:"Layers"`     a slice of structs: blk.0., blk.1., ...; from:"Layers" begins at another number
-//	embedded struct                   its fields, as if they stood there
+//	embedded struct                   its fields, as if they stood there; one:"a or b": of its blocks the file must have one
 //	`block:"what"`                    pointer to a struct: its fields likewise; nil where the file has none of its tensors
 //	`unused:"blk" count:"N"`          struct{}: tensors that the family knows and does not need, of blk.0. and so on
 //
-// A weight of three dimensions is a matrix for each expert; of a name that ends in /0 or /1 it is the first or second half of
-// each matrix's rows. Shapes and defaults are products and quotients of numbers and fields read before. Tensor names get GGUF's
-// ".weight", unless they end in ".bias" or ".scale". A tensor that no field takes is an error as well: a model that has more than the family knows of
+// A weight of three dimensions is a matrix for each expert. Of a name that ends in /0 or /1 it is the first or second half of each
+// matrix's rows (with groups:"N" beside it, of each of N groups of rows), of /left or /right half of each row. A vector with
+// transposed:"" is a matrix, column after column. Shapes and defaults are sums, differences, products and quotients, from left to right,
+// of numbers and fields read before. Tensor names get GGUF's ".weight", unless they end in ".bias" or ".scale", or in a dot, which is
+// not theirs. A tensor that no field takes is an error as well: a model that has more than the family knows of
 // would run, and be wrong. Beside NAME.weight a file may have NAME.scale, a number that multiplies the whole matrix (NVFP4), and
 // NAME.input_scale, which is for devices that quantise activations the same way.
 type binder struct {
@@ -47,21 +49,14 @@ type binder struct {
 	errs    []error
 }
 
-// want is a field that a tensor fills: by all of it, or by half of each expert's rows.
+// want is a field that a tensor fills: by all of it, or by half.
 type want struct {
-	field reflect.Value
-	half  half
-	times string
+	field      reflect.Value
+	half       half
+	groups     int // of rows, each of which is halved
+	times      string
+	transposed bool
 }
-
-// half is a part of a matrix's rows.
-type half int
-
-const (
-	whole half = iota
-	firstHalf
-	secondHalf
-)
 
 func newBinder(src Source, family string) *binder {
 	b := &binder{src: src, family: family, dims: map[string]int{}, tensors: map[string]*gguf.Tensor{}, taken: map[string]bool{}, wants: map[string][]want{},
@@ -100,6 +95,9 @@ func (b *binder) structure(v reflect.Value, prefix string) {
 		field, f := v.Field(i), v.Type().Field(i)
 		if f.Anonymous {
 			b.structure(field, prefix)
+			if what, ok := f.Tag.Lookup("one"); ok && !slices.ContainsFunc(fieldsOf(field), func(v reflect.Value) bool { return !v.IsNil() }) {
+				b.fail("tensors of %s: missing, want %s", strings.TrimSuffix(prefix, "."), what)
+			}
 			continue
 		}
 		if b.absent(f) {
@@ -152,6 +150,13 @@ func (b *binder) structure(v reflect.Value, prefix string) {
 	}
 }
 
+func fieldsOf(v reflect.Value) (fields []reflect.Value) {
+	for i := range v.NumField() {
+		fields = append(fields, v.Field(i))
+	}
+	return fields
+}
+
 // has reports whether the file has a tensor of a struct's own fields.
 func (b *binder) has(t reflect.Type, prefix string) bool {
 	for i := range t.NumField() {
@@ -182,17 +187,6 @@ func (b *binder) takeAll(prefix string) {
 	}
 }
 
-// halfOf cuts /0 or /1 off a name.
-func halfOf(name string) (string, half) {
-	if stem, ok := strings.CutSuffix(name, "/0"); ok {
-		return stem, firstHalf
-	}
-	if stem, ok := strings.CutSuffix(name, "/1"); ok {
-		return stem, secondHalf
-	}
-	return name, whole
-}
-
 // tensor finds the tensor of a field and checks its shape.
 func (b *binder) tensor(field reflect.Value, prefix string, names []string, shape []int, tag reflect.StructTag, optional bool) {
 	meaning := tag.Get("shape")
@@ -204,14 +198,19 @@ func (b *binder) tensor(field reflect.Value, prefix string, names []string, shap
 		}
 		b.taken[t.Name] = true
 		if part != whole {
-			shape, meaning = slices.Clone(shape), meaning+", gate and up together"
-			shape[1] *= 2
+			shape, meaning = slices.Clone(shape), meaning+", twice: it is two in one"
+			shape[part.dim(shape)] *= 2
 		}
 		if !slices.Equal(t.Shape, shape) && !slices.Equal(append([]int{1}, t.Shape...), shape) { // a matrix of one row may be a vector
 			b.fail("tensor %s: shape %v, want %v (%s)", t.Name, t.Shape, shape, meaning)
 			return
 		}
-		b.wants[t.Name] = append(b.wants[t.Name], want{field, part, tag.Get("times")})
+		_, transposed := tag.Lookup("transposed")
+		groups := 1
+		if expr, ok := tag.Lookup("groups"); ok {
+			groups = b.eval(expr)
+		}
+		b.wants[t.Name] = append(b.wants[t.Name], want{field, part, groups, tag.Get("times"), transposed})
 		b.taken[stem(t)+".scale"], b.taken[stem(t)+".input_scale"] = true, true
 		return
 	}
@@ -221,6 +220,9 @@ func (b *binder) tensor(field reflect.Value, prefix string, names []string, shap
 }
 
 func tensorName(prefix, name string) string {
+	if stem, ok := strings.CutSuffix(name, "."); ok {
+		return prefix + stem
+	}
 	if strings.HasSuffix(name, ".bias") || strings.HasSuffix(name, ".scale") {
 		return prefix + name
 	}
@@ -294,6 +296,9 @@ func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (byt
 		if len(t.Shape) == 2 {
 			rows = t.Shape[0]
 		}
+		if wants[0].half != whole {
+			return packParts(d, format, rows, width, data, wants)
+		}
 		w, err := d.Pack(format, rows, width, data, release)
 		if err != nil {
 			return 0, err
@@ -307,6 +312,14 @@ func (b *binder) packTensor(d compute.Device, t *gguf.Tensor, wants []want) (byt
 		return w.Bytes, nil
 	case compute.Vector:
 		for _, want := range wants {
+			if want.transposed {
+				v, err := transposed(d, t)
+				if err != nil {
+					return 0, err
+				}
+				want.field.Set(reflect.ValueOf(v))
+				continue
+			}
 			v, err := b.gain(d, t, want.times)
 			if err != nil {
 				return 0, err

@@ -10,7 +10,7 @@ import (
 )
 
 // Layers that are not alike. A number of the configuration may be a list, a value a layer: []int with a meta tag, from an array or
-// from one number for all, or whatever derive fills in. In shapes and conditions of layer i's fields its name means the i-th.
+// from one number for all, or whatever derive fills in; a []bool counts as ones and zeros. In shapes and conditions of layer i's fields its name means the i-th.
 //
 //	`when:"expr"`      beside tensor or block: the layer has it where the number is not zero, and then must; else it must not
 //	`ones:"expr"`      compute.Vector: that many ones: the gain of a norm that has none
@@ -89,11 +89,25 @@ func (b *binder) numbers(v reflect.Value) {
 		case reflect.Float32:
 			b.factors[f.Name] = float32(field.Float())
 		case reflect.Slice:
-			if list, ok := field.Interface().([]int); ok {
+			switch list := field.Interface().(type) {
+			case []int:
 				b.lists[f.Name] = list
+			case []bool:
+				b.lists[f.Name] = numbersOf(list)
 			}
 		}
 	}
+}
+
+// numbersOf is 1 for true and 0 for false.
+func numbersOf(list []bool) []int {
+	numbers := make([]int, len(list))
+	for i, yes := range list {
+		if yes {
+			numbers[i] = 1
+		}
+	}
+	return numbers
 }
 
 // absent reports whether the layer does not have a field.

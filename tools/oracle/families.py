@@ -82,3 +82,25 @@ TINY = [
                  tie_word_embeddings=False),
           keys={"attention.sliding_window_pattern": [True, False], "rope.freq_base_swa": 5000.0}, **GEMMA),
 ]
+
+# Layers of four: three gated delta nets, then attention. Heads of delta nets are 16 wide, two key heads.
+QWEN35 = dict(
+    num_hidden_layers=4, intermediate_size=96, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16,
+)
+SPARSE = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, shared_expert_intermediate_size=64)
+QUARTER = {"rope_theta": 1e6, "partial_rotary_factor": 0.25}
+CONV = {"conv1d": 1 / 8}
+
+HYBRID = [
+    Model("qwen35-plain", "qwen3_5_text", "two value heads share a key head, 2 apart in GGUF; a quarter of a head turns; an output matrix of its own",
+          QWEN35 | dict(tie_word_embeddings=False), QUARTER, tokenizer="qwen35", scales=CONV),
+    Model("qwen35-even", "qwen3_5_text", "as many key heads as value heads; layers named one by one, attention in the first and the third; half of a head turns",
+          QWEN35 | dict(linear_num_value_heads=2, layer_types=["full_attention", "linear_attention"] * 2), QUARTER | {"partial_rotary_factor": 0.5},
+          tokenizer="qwen35", scales=CONV),
+    Model("qwen35moe-plain", "qwen3_5_moe_text", "experts in one tensor, gate above up; a shared expert behind a gate", QWEN35 | SPARSE, QUARTER,
+          tokenizer="qwen35", scales=CONV),
+    Model("qwen3next-plain", "qwen3_next", "value heads side by side; queries, keys, values and gates of a key head in one matrix", QWEN35 | SPARSE, QUARTER,
+          tokenizer="qwen2", scales=CONV),
+]
+
+TINY += HYBRID

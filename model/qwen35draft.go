@@ -1,0 +1,60 @@
+package model
+
+import (
+	"memra/compute"
+	"memra/state"
+)
+
+// Drafter is a family that may come with layers that guess the token after the next (multi-token prediction, arXiv:2404.19737).
+type Drafter interface {
+	Family
+
+	// DraftState says what the guessing layer remembers of each position; nil: the file has none.
+	DraftState() state.Layout
+
+	// Features are what Forward makes its logits of: [rows, width].
+	Features(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor
+
+	// Draft guesses. Row r of b holds the token that follows the one of which hidden[r] came, and that one's position; s is of DraftState.
+	// It returns a hidden row for each row of b, which may stand for Features in a further guess, and logits where b asks for them.
+	Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) (next, logits compute.Tensor)
+}
+
+// qwen35Drafter is a layer with attention that sees what the model has made of a token, and the token after it.
+//
+//	u = We·rms(embed(next)) + Wh·rms(hidden)      u += attention(rms(u))      u += mlp(rms(u))      hidden' = rms(u)
+type qwen35Drafter struct {
+	TokenNorm  compute.Vector  `tensor:"nextn.enorm" shape:"Width"`
+	HiddenNorm compute.Vector  `tensor:"nextn.hnorm" shape:"Width"`
+	Token      compute.Weight  `tensor:"nextn.eh_proj/left" shape:"Width,Width"`
+	Hidden     compute.Weight  `tensor:"nextn.eh_proj/right" shape:"Width,Width"`
+	MixerNorm  compute.Vector  `tensor:"attn_norm" shape:"Width"`
+	Attention  *gatedAttention `block:"gated attention"`
+	MLPNorm    compute.Vector  `tensor:"post_attention_norm,ffn_norm" shape:"Width"`
+	qwen35MLP  `one:"ffn_gate, or ffn_gate_exps with its router and its shared expert"`
+	OutNorm    compute.Vector `tensor:"nextn.shared_head_norm" shape:"Width" optional:"it is the model's"`
+	Out        compute.Weight `tensor:"nextn.shared_head_head" shape:"Vocab,Width" optional:"it is the model's"`
+	Embed      compute.Weight `tensor:"nextn.embed_tokens" shape:"Vocab,Width" optional:"it is the model's"`
+}
+
+func (m *qwen35) DraftState() state.Layout { return state.KV(len(m.Drafters), m.KVHeads, m.HeadDim) }
+
+func (m *qwen35) Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) (next, logits compute.Tensor) {
+	l, embed, norm, out := &m.Drafters[0], m.Embed, m.OutNorm, m.Out
+	if !l.Embed.IsZero() {
+		embed = l.Embed
+	}
+	if !l.OutNorm.IsZero() {
+		norm = l.OutNorm
+	}
+	if !l.Out.IsZero() {
+		out = l.Out
+	}
+	token := ops.Norm(ops.Embed(b, embed, 1), l.TokenNorm, m.Eps)
+	x := ops.Add(ops.MatMul(token, l.Token), ops.MatMul(ops.Norm(hidden, l.HiddenNorm, m.Eps), l.Hidden), 1)
+	x, n := ops.AddNorm(x, compute.Tensor{}, l.MixerNorm, m.Eps)
+	y := m.attention(ops, b, n, l.Attention, s.KV(0))
+	x, n = ops.AddNorm(x, y, l.MLPNorm, m.Eps)
+	_, next = ops.AddNorm(x, m.mlp(ops, n, &l.qwen35MLP), norm, m.Eps)
+	return next, ops.Logits(b, next, out)
+}
