@@ -25,7 +25,7 @@ func Bind(d compute.Device, src model.Source, positions, sequences int) (*Bound,
 	if err != nil {
 		return nil, err
 	}
-	pool, err := state.NewPool(d, m.State(), state.Config{Delta: d.DeltaFormat(), Positions: positions, Sequences: sequences, Step: mostRows})
+	pool, err := state.NewPool(d, m.State(), state.Config{Delta: d.DeltaFormat(), Positions: positions, Sequences: sequences + forks, Step: mostRows})
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +34,9 @@ func Bind(d compute.Device, src model.Source, positions, sequences int) (*Bound,
 
 // mostRows is the most rows that a step has of one sequence.
 const mostRows = 512
+
+// forks is the most forks that a step has.
+const forks = 2
 
 // Close frees the sequences' memory.
 func (b *Bound) Close() error { return b.pool.Close() }
@@ -45,9 +48,9 @@ type Logits [][][]float32
 func (b *Bound) Alone(tokens [][]int32) (Logits, error) {
 	var s schedule
 	for i := range tokens {
-		var step []place
+		var step step
 		for p := range tokens[i] {
-			step = append(step, place{i, p})
+			step.rows = append(step.rows, place{sequence: i, position: p})
 		}
 		s = append(s, step)
 	}
@@ -55,7 +58,7 @@ func (b *Bound) Alone(tokens [][]int32) (Logits, error) {
 }
 
 // Drawn computes the sequences by a random schedule: rows merged in one step or alone, in any order, beside padding, in chunks cut
-// anywhere.
+// anywhere, with drafts that are dropped again, and beside forks that go other ways and end.
 func (b *Bound) Drawn(rng *rand.Rand, tokens [][]int32) (Logits, error) {
 	return b.follow(tokens, draw(rng, tokens))
 }
@@ -64,45 +67,68 @@ func (b *Bound) Drawn(rng *rand.Rand, tokens [][]int32) (Logits, error) {
 func (b *Bound) OneByOne(tokens [][]int32) (Logits, error) {
 	var s schedule
 	for p := 0; ; p++ {
-		var step []place
+		var step step
 		for i := range tokens {
 			if p < len(tokens[i]) {
-				step = append(step, place{i, p})
+				step.rows = append(step.rows, place{sequence: i, position: p})
 			}
 		}
-		if step == nil {
+		if step.rows == nil {
 			return b.follow(tokens, s)
 		}
 		s = append(s, step)
 	}
 }
 
-// schedule is steps of rows.
-type schedule [][]place
+// schedule is steps, one after another.
+type schedule []step
+
+// step is rows. First some sequences are forked, and the forks end with the step.
+type step struct {
+	rows  []place
+	forks []int // sequences; fork i is sequence len(tokens)+i of the step
+}
 
 // place is a token of a sequence; sequence -1 pads.
-type place struct{ sequence, position int }
+type place struct {
+	sequence, position int
+	draft              bool  // another token than the sequence's, which is dropped after the step
+	token              int32 // of a draft
+}
 
 func draw(rng *rand.Rand, tokens [][]int32) (s schedule) {
 	at := make([]int, len(tokens))
 	for left := true; left; {
 		left = false
-		var step []place
+		var step step
+		drafts := func(sequence, position, n int) {
+			for d := range n {
+				step.rows = append(step.rows, place{sequence, position + d, true, rng.Int32N(50)})
+			}
+		}
 		for i := range tokens {
 			n := len(tokens[i])
-			for range min(n-at[i], []int{0, 1, 1, 2, 7, 16, 64, 100}[rng.IntN(8)]) {
-				step = append(step, place{i, at[i]})
+			if rng.IntN(8) == 0 && len(step.forks) < forks {
+				step.forks = append(step.forks, i)
+				drafts(len(tokens)+len(step.forks)-1, at[i], 1+rng.IntN(70))
+			}
+			chunk := min(n-at[i], []int{0, 1, 1, 2, 7, 16, 64, 100}[rng.IntN(8)])
+			for range chunk {
+				step.rows = append(step.rows, place{sequence: i, position: at[i]})
 				at[i]++
+			}
+			if rng.IntN(3) == 0 && chunk < 16 {
+				drafts(i, at[i], 1+rng.IntN(8))
 			}
 			left = left || at[i] < n
 		}
 		for range rng.IntN(3) {
-			step = append(step, place{-1, rng.IntN(50)})
+			step.rows = append(step.rows, place{sequence: -1, position: rng.IntN(50)})
 		}
 		if rng.IntN(2) == 0 {
-			rng.Shuffle(len(step), func(i, j int) { step[i], step[j] = step[j], step[i] })
+			rng.Shuffle(len(step.rows), func(i, j int) { step.rows[i], step.rows[j] = step.rows[j], step.rows[i] })
 		}
-		if len(step) > 0 {
+		if len(step.rows) > 0 {
 			s = append(s, step)
 		}
 	}
@@ -117,33 +143,56 @@ func (b *Bound) follow(tokens [][]int32, s schedule) (Logits, error) {
 		defer sequences[i].Free()
 	}
 	for _, step := range s {
-		var batch compute.Batch
-		grow := make([]int, len(tokens))
-		for _, p := range step {
-			if p.sequence < 0 {
-				batch.Add(int32(p.position), p.position, -1, false)
-				continue
-			}
-			batch.Add(tokens[p.sequence][p.position], p.position, p.sequence, true)
-			grow[p.sequence]++
-		}
-		for i, n := range grow {
-			if err := sequences[i].Extend(n); err != nil {
-				return nil, err
-			}
-		}
-		rows, err := b.run(&batch, sequences...)
-		if err != nil {
+		if err := b.advance(tokens, step, sequences, logits); err != nil {
 			return nil, err
-		}
-		for _, p := range step {
-			if p.sequence >= 0 {
-				logits[p.sequence][p.position] = slices.Clone(rows[0])
-				rows = rows[1:]
-			}
 		}
 	}
 	return logits, nil
+}
+
+// advance computes one step of a schedule.
+func (b *Bound) advance(tokens [][]int32, s step, sequences []*state.Sequence, logits Logits) error {
+	for _, i := range s.forks {
+		fork := sequences[i].Fork()
+		defer fork.Free()
+		sequences = append(sequences, fork)
+	}
+	var batch compute.Batch
+	grow, drafts := make([]int, len(sequences)), make([]int, len(sequences))
+	for _, p := range s.rows {
+		switch {
+		case p.sequence < 0:
+			batch.Add(int32(p.position), p.position, -1, false)
+			continue
+		case p.draft:
+			batch.Add(p.token, p.position, p.sequence, false)
+			drafts[p.sequence]++
+		default:
+			batch.Add(tokens[p.sequence][p.position], p.position, p.sequence, true)
+		}
+		grow[p.sequence]++
+	}
+	for i, n := range grow {
+		if err := sequences[i].Extend(n); err != nil {
+			return err
+		}
+	}
+	rows, err := b.run(&batch, sequences...)
+	if err != nil {
+		return err
+	}
+	for _, p := range s.rows {
+		if p.sequence >= 0 && !p.draft {
+			logits[p.sequence][p.position] = slices.Clone(rows[0])
+			rows = rows[1:]
+		}
+	}
+	for i, n := range drafts {
+		if err := sequences[i].Truncate(sequences[i].Len() - n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run computes one step; the rows are valid until the next.
