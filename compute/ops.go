@@ -18,6 +18,7 @@ type Weight struct {
 	Experts     int    // matrices of that shape, one for each expert; 0: this is one matrix
 	Format      string // of the source, for people: "Q4_K"
 	Bytes       int    // what a matmul reads
+	Bias        Vector // [Rows], added to products; zero: none
 	Mem         any    // owned by the backend
 }
 
@@ -72,7 +73,16 @@ type Ops interface {
 	// Columns are width values of each row, from a place on: y[r,i] = x[r,from+i].
 	Columns(x Tensor, from, width int) Tensor
 
-	// MatMul multiplies every row by a weight: y[r,o] = sum_i w[o,i] * x[r,i].
+	// Scale multiplies by a number, and bends what grows beyond a cap: y[r,i] = scale * x[r,i], or with a cap above 0,
+	//
+	//	y[r,i] = cap * tanh(scale * x[r,i] / cap)
+	//
+	// computed as cap - 2*cap / (1 + exp(2/cap * (scale*x))): within 4e-7 of the cap. y may reuse x.
+	Scale(x Tensor, scale, cap float32) Tensor
+
+	// MatMul multiplies every row by a weight, and adds the weight's bias to the rounded sum where it has one.
+	//
+	//	y[r,o] = sum_i w[o,i] * x[r,i] + bias[o]
 	//
 	// Shapes: x [rows, K]; w [N, K]; y [rows, N]. The order of the sum and the precision of x are the class's.
 	MatMul(x Tensor, w Weight) Tensor
@@ -88,6 +98,8 @@ type Ops interface {
 	// Attention is softmax attention of each row over the keys of its sequence up to its own position.
 	//
 	//	o[r,h] = sum_t p[t] * v[t, h/group]    p = softmax_t(scale * q[r,h] . k[t, h/group])    0 <= pos(r)-t < window
+	//
+	// With a.Cap, a score s is cap * tanh(s / cap) instead, as Scale computes it.
 	//
 	// Shapes: q, o [rows, heads*HeadDim]; heads is a multiple of kv.Heads. A row without a sequence gives zeros. With a.Gate, which is
 	// [rows, heads*2*HeadDim] as QK.Gated has it, o is multiplied by the sigmoid of its gate.
@@ -160,5 +172,6 @@ type QK struct {
 type Attn struct {
 	Scale  float32 // of q.k; 0 means 1/sqrt(HeadDim)
 	Window int     // positions a row sees, itself included; 0: all
+	Cap    float32 // that scores bend towards; 0: none
 	Gate   Tensor  // what QKNormRope got as a gated q; zero: no gate
 }

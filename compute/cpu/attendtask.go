@@ -67,6 +67,7 @@ type attendTask struct {
 	heads, dim int
 	positions  []int32 // of the rows
 	window     int
+	cap        float32
 }
 
 // sees is the positions [from, to) that a row at a position attends.
@@ -134,6 +135,9 @@ func (t *attendTask) page(page, first, end int, to *accumulator) {
 		}
 		vectors := i * t.heads
 		for v := begin; v < vectors; v++ {
+			if t.cap > 0 {
+				t.kernels.bend(t.scores[v][:], t.scores[v][:], t.cap)
+			}
 			hide(&t.scores[v], from, until)
 			t.rescale[v] = t.kernels.softmax(&t.scores[v], &to.parts[v].peak, &to.parts[v].sums)
 		}

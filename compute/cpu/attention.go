@@ -119,12 +119,12 @@ func (w *attention) piece(thread int, p *attendPiece) {
 	}
 	t := attendTask{attendScratch: &w.scratch[thread], kernels: w.kernels, memory: w.kv.Memory.(*kvMemory), layer: w.kv.Layer,
 		table: w.kv.Tables[w.batch.Slots[p.run.first]], kvHead: p.head / w.grouped, heads: w.heads, dim: w.dim,
-		positions: w.batch.Positions[p.run.first:][:p.run.rows], window: w.Window}
+		positions: w.batch.Positions[p.run.first:][:p.run.rows], window: w.Window, cap: w.Cap}
 	t.size(p.run.rows*w.heads, w.dim)
 	for r := range p.run.rows {
 		query := w.q.row(p.run.first+r, w.width)[p.head*w.dim:][:w.heads*w.dim]
 		for i, v := range query {
-			t.q[r*len(query)+i] = v * w.Scale
+			t.q[r*len(query)+i] = v * w.Attn.Scale
 		}
 	}
 	if p.split != allSplits {

@@ -15,6 +15,7 @@ type scene struct {
 	heads  int // of queries
 	shape  compute.KVShape
 	window int
+	cap    float32 // of scores; 0: none
 	seqs   []sequence
 }
 
@@ -103,7 +104,7 @@ func (s *scene) step(t testing.TB, d *Device, kv compute.KV, appended, attended 
 		b, tensors := s.batch(o, appended)
 		o.AppendKV(b, kv, tensors[1], tensors[2])
 		b, tensors = s.batch(o, attended)
-		return o.Attention(b, tensors[0], kv, compute.Attn{Window: s.window})
+		return o.Attention(b, tensors[0], kv, compute.Attn{Window: s.window, Cap: s.cap})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +136,7 @@ func (s *scene) batch(o *step, places []place) (*compute.Batch, [3]compute.Tenso
 // reference is the attention of one row in float64, and a bound on what float32 in the order of attend.go may miss it by.
 //
 // With u = 2^-24, A the largest sum of |q*k| of a key, and S the scores' spread: a score is wrong by at most (dim+3)uA, its
-// probability by that, the roundings of S and of exp (1e-7) relative, and the largest score alike. A split adds up to 1024
+// probability by that (a cap adds 4e-7 of itself), the roundings of S and of exp (1e-7) relative, and the largest score alike. A split adds up to 1024
 // products and rescales 16 times, each by an exp.
 func (s *scene) reference(p place) (want, bound []float64) {
 	const u = 0x1p-24
@@ -161,6 +162,9 @@ func (s *scene) reference(p place) (want, bound []float64) {
 				abs += math.Abs(float64(q[d]) * stored(x))
 			}
 			scores[t] = sum / math.Sqrt(float64(dim))
+			if s.cap > 0 {
+				scores[t] = float64(s.cap) * math.Tanh(scores[t]/float64(s.cap))
+			}
 			top, low, size = max(top, scores[t]), min(low, scores[t]), max(size, abs/math.Sqrt(float64(dim)))
 		}
 		total, out, abs := 0.0, make([]float64, dim), make([]float64, dim)
@@ -173,7 +177,7 @@ func (s *scene) reference(p place) (want, bound []float64) {
 			}
 		}
 		pages := float64(p.position-first)/compute.Page + 2
-		relative := 2*(float64(dim+3)*u*size+(top-low)*u+1e-7) + 2*pages*2e-7 + 1100*u
+		relative := 2*(float64(dim+3)*u*size+(top-low)*u+4e-7*float64(s.cap)+1e-7) + 2*pages*2e-7 + 1100*u
 		for d := range out {
 			want, bound = append(want, out[d]/total), append(bound, relative*abs[d]/total)
 		}
@@ -185,18 +189,22 @@ func TestAttentionAgreesWithFloat64(t *testing.T) {
 	for _, c := range []struct {
 		heads, kvHeads, dim, window int
 		format                      compute.KVFormat
+		cap                         float32
 	}{
-		{3, 3, 64, 0, compute.KVF16},
-		{4, 2, 80, 0, compute.KVF32},
-		{9, 3, 64, 0, compute.KVF16},
-		{4, 1, 256, 512, compute.KVF16},
-		{8, 1, 512, 0, compute.KVF16},
-		{8, 1, 128, 0, compute.KVF16},
-		{2, 1, 64, 50, compute.KVF32},
-		{3, 1, 16, 1, compute.KVF16},
+		{3, 3, 64, 0, compute.KVF16, 0},
+		{4, 2, 80, 0, compute.KVF32, 0},
+		{9, 3, 64, 0, compute.KVF16, 0},
+		{4, 1, 256, 512, compute.KVF16, 0},
+		{8, 1, 512, 0, compute.KVF16, 0},
+		{8, 1, 128, 0, compute.KVF16, 0},
+		{2, 1, 64, 50, compute.KVF32, 0},
+		{3, 1, 16, 1, compute.KVF16, 0},
+		{4, 2, 64, 90, compute.KVF16, 1.5},
+		{2, 1, 256, 0, compute.KVF32, 50},
 	} {
-		t.Run(fmt.Sprintf("%d to %d heads of %d, window %d, %v", c.heads, c.kvHeads, c.dim, c.window, c.format), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d to %d heads of %d, window %d, %v, cap %v", c.heads, c.kvHeads, c.dim, c.window, c.format, c.cap), func(t *testing.T) {
 			s := newScene(rand.New(rand.NewPCG(1, 1)), c.heads, c.kvHeads, c.dim, c.window, c.format, 1090, 65)
+			s.cap = c.cap
 			d := openTest(t, 2, sets[0])
 			kv := s.cache(t, d)
 			s.step(t, d, kv, append(s.whole(0)[0], s.whole(1)[0]...), nil)
@@ -222,15 +230,19 @@ func TestAttentionAgreesWithFloat64(t *testing.T) {
 // TestAttentionRowsAreTheirOwn is R1 to R3: a row's bits are the same alone and in company, in any order, cut anywhere, with
 // padding, on any number of threads, for any instruction set, and whatever stands behind it in its sequence.
 func TestAttentionRowsAreTheirOwn(t *testing.T) {
-	for _, c := range []struct{ heads, kvHeads, window, longest int }{
-		{2, 1, 0, 2100}, // three splits: of two, the order does not matter
-		{3, 3, 0, 1100},
-		{6, 2, 0, 300},
-		{2, 1, 100, 1100},
+	for _, c := range []struct {
+		heads, kvHeads, window, longest int
+		cap                             float32
+	}{
+		{2, 1, 0, 2100, 0}, // three splits: of two, the order does not matter
+		{3, 3, 0, 1100, 0},
+		{6, 2, 0, 300, 2},
+		{2, 1, 100, 1100, 0},
 	} {
 		t.Run(fmt.Sprintf("%d to %d heads, window %d, %d positions", c.heads, c.kvHeads, c.window, c.longest), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, uint64(c.window+c.heads)))
 			s := newScene(rng, c.heads, c.kvHeads, 16, c.window, compute.KVF16, 70, 130, c.longest)
+			s.cap = c.cap
 			plain := openTest(t, 1, &goKernels)
 			want := map[place][]float32{}
 			for i := range s.seqs {

@@ -13,6 +13,7 @@ type kernels struct {
 	add              func(s, x, y []float32)
 	swiglu           func(y, g, u []float32)
 	geglu            func(y, g, u []float32)
+	bend             func(y, x []float32, cap float32)
 	addProducts      func(y, w, x []float32)
 	sigmoid          func(y, x, z []float32)
 	decay            func(y, x, g []float32, top float32)
@@ -59,6 +60,7 @@ var goKernels = kernels{
 	add:              addGo,
 	swiglu:           swigluGo,
 	geglu:            gegluGo,
+	bend:             bendGo,
 	addProducts:      addProductsGo,
 	sigmoid:          sigmoidGo,
 	decay:            decayGo,

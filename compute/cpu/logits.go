@@ -19,6 +19,8 @@ func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) comp
 	if p.layout.float {
 		return s.MatMul(rows, w)
 	}
+	bias := w.Bias
+	w.Bias = compute.Vector{} // once, and not to both products
 	s.quantize(m, n, x.Width)
 	twice, tm := s.tensor(2*n, x.Width)
 	s.eachRow(n, func(i int) {
@@ -29,6 +31,9 @@ func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) comp
 	y, ym := s.tensor(n, p.n)
 	s.eachRow(n, func(i int) {
 		s.kernels.add(ym.row(i, p.n), mem(both).row(2*i, p.n), mem(both).row(2*i+1, p.n))
+		if !bias.IsZero() {
+			s.kernels.add(ym.row(i, p.n), ym.row(i, p.n), values(bias))
+		}
 	})
 	return y
 }

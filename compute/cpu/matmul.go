@@ -29,6 +29,9 @@ func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
 			s.panel(out.rows[first*p.n:], p, t, min(panelRows, x.Rows-first), from, to)
 		}
 	})
+	if !w.Bias.IsZero() {
+		s.eachRow(x.Rows, func(r int) { s.kernels.add(out.row(r, p.n), out.row(r, p.n), values(w.Bias)) })
+	}
 	return y
 }
 

@@ -16,6 +16,8 @@ func swigluAVX512(y *float32, gate *float32, up *float32, n int)
 
 func gegluAVX512(y *float32, gate *float32, up *float32, n int)
 
+func bendAVX512(y *float32, x *float32, twice float32, outer float32, cap float32, n int)
+
 func softmaxAVX512(scores *float32, peak *float32, sums *float32) float32
 
 func addProductsAVX512(y *float32, w *float32, x *float32, n int)
@@ -75,6 +77,8 @@ func quantizeRowAVX2(q *int8, d *float32, sd *float32, neg *int32, negLo *int32,
 func swigluAVX2(y *float32, gate *float32, up *float32, n int)
 
 func gegluAVX2(y *float32, gate *float32, up *float32, n int)
+
+func bendAVX2(y *float32, x *float32, twice float32, outer float32, cap float32, n int)
 
 func softmaxAVX2(scores *float32, peak *float32, sums *float32) float32
 

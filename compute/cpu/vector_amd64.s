@@ -370,6 +370,96 @@ loop:
 	VZEROUPPER
 	RET
 
+// func bendAVX512(y *float32, x *float32, twice float32, outer float32, cap float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·bendAVX512(SB), NOSPLIT, $0-40
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+32(FP), DX
+	MOVL         $0x42b0bd71, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x7f800000, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0xc2aea8f6, BX
+	VMOVD        BX, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0x3fb8aa3b, BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x4b400000, BX
+	VMOVD        BX, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x3f318000, BX
+	VMOVD        BX, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0x395e8083, BX
+	VMOVD        BX, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0x3f800000, BX
+	VMOVD        BX, X7
+	VPBROADCASTD X7, Z7
+	MOVL         $0x39506967, BX
+	VMOVD        BX, X8
+	VPBROADCASTD X8, Z8
+	MOVL         $0x3ab743ce, BX
+	VMOVD        BX, X9
+	VPBROADCASTD X9, Z9
+	MOVL         $0x3c088908, BX
+	VMOVD        BX, X10
+	VPBROADCASTD X10, Z10
+	MOVL         $0x3d2aa9c1, BX
+	VMOVD        BX, X11
+	VPBROADCASTD X11, Z11
+	MOVL         $0x3e2aaaaa, BX
+	VMOVD        BX, X12
+	VPBROADCASTD X12, Z12
+	MOVL         $0x3f000000, BX
+	VMOVD        BX, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS twice+16(FP), Z14
+	VBROADCASTSS outer+20(FP), Z15
+	VBROADCASTSS cap+24(FP), Z16
+
+loop:
+	VMULPS      (CX), Z14, Z17
+	VMULPS      Z3, Z17, Z18
+	VADDPS      Z4, Z18, Z18
+	VSUBPS      Z4, Z18, Z18
+	VMULPS      Z5, Z18, Z21
+	VSUBPS      Z21, Z17, Z19
+	VMULPS      Z6, Z18, Z21
+	VADDPS      Z21, Z19, Z19
+	VMULPS      Z8, Z19, Z20
+	VADDPS      Z9, Z20, Z20
+	VMULPS      Z19, Z20, Z20
+	VADDPS      Z10, Z20, Z20
+	VMULPS      Z19, Z20, Z20
+	VADDPS      Z11, Z20, Z20
+	VMULPS      Z19, Z20, Z20
+	VADDPS      Z12, Z20, Z20
+	VMULPS      Z19, Z20, Z20
+	VADDPS      Z13, Z20, Z20
+	VMULPS      Z19, Z19, Z21
+	VMULPS      Z21, Z20, Z20
+	VADDPS      Z19, Z20, Z20
+	VADDPS      Z7, Z20, Z20
+	VCMPPS      $0x05, Z2, Z17, K1
+	VSCALEFPS.Z Z18, Z20, K1, Z20
+	VCMPPS      $0x1e, Z0, Z17, K1
+	VMOVAPS     Z1, K1, Z20
+	VADDPS      Z7, Z20, Z20
+	VDIVPS      Z20, Z15, Z20
+	VSUBPS      Z20, Z16, Z20
+	VMOVUPS     Z20, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	SUBQ        $0x10, DX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
 // func softmaxAVX512(scores *float32, peak *float32, sums *float32) float32
 // Requires: AVX, AVX512F
 TEXT ·softmaxAVX512(SB), NOSPLIT, $0-28
@@ -3071,6 +3161,57 @@ DATA const_3fcc422a<>+20(SB)/4, $0x3fcc422a
 DATA const_3fcc422a<>+24(SB)/4, $0x3fcc422a
 DATA const_3fcc422a<>+28(SB)/4, $0x3fcc422a
 GLOBL const_3fcc422a<>(SB), RODATA|NOPTR, $32
+
+// func bendAVX2(y *float32, x *float32, twice float32, outer float32, cap float32, n int)
+// Requires: AVX, AVX2
+TEXT ·bendAVX2(SB), NOSPLIT, $0-40
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+32(FP), DX
+	VBROADCASTSS twice+16(FP), Y0
+	VBROADCASTSS outer+20(FP), Y1
+	VBROADCASTSS cap+24(FP), Y2
+
+loop:
+	VMULPS    (CX), Y0, Y3
+	VMULPS    const_3fb8aa3b<>+0(SB), Y3, Y4
+	VADDPS    const_4b400000<>+0(SB), Y4, Y4
+	VSUBPS    const_4b400000<>+0(SB), Y4, Y4
+	VMULPS    const_3f318000<>+0(SB), Y4, Y7
+	VSUBPS    Y7, Y3, Y5
+	VMULPS    const_395e8083<>+0(SB), Y4, Y7
+	VADDPS    Y7, Y5, Y5
+	VMULPS    const_39506967<>+0(SB), Y5, Y6
+	VADDPS    const_3ab743ce<>+0(SB), Y6, Y6
+	VMULPS    Y5, Y6, Y6
+	VADDPS    const_3c088908<>+0(SB), Y6, Y6
+	VMULPS    Y5, Y6, Y6
+	VADDPS    const_3d2aa9c1<>+0(SB), Y6, Y6
+	VMULPS    Y5, Y6, Y6
+	VADDPS    const_3e2aaaaa<>+0(SB), Y6, Y6
+	VMULPS    Y5, Y6, Y6
+	VADDPS    const_3f000000<>+0(SB), Y6, Y6
+	VMULPS    Y5, Y5, Y7
+	VMULPS    Y7, Y6, Y6
+	VADDPS    Y5, Y6, Y6
+	VADDPS    const_3f800000<>+0(SB), Y6, Y6
+	VCVTPS2DQ Y4, Y4
+	VPSLLD    $0x17, Y4, Y4
+	VPADDD    Y4, Y6, Y6
+	VCMPPS    $0x01, const_c2aea8f6<>+0(SB), Y3, Y7
+	VANDNPS   Y6, Y7, Y6
+	VCMPPS    $0x1e, const_42b0bd71<>+0(SB), Y3, Y3
+	VBLENDVPS Y3, const_7f800000<>+0(SB), Y6, Y6
+	VADDPS    const_3f800000<>+0(SB), Y6, Y6
+	VDIVPS    Y6, Y1, Y6
+	VSUBPS    Y6, Y2, Y6
+	VMOVUPS   Y6, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, DX
+	JNZ       loop
+	VZEROUPPER
+	RET
 
 // func softmaxAVX2(scores *float32, peak *float32, sums *float32) float32
 // Requires: AVX, AVX2

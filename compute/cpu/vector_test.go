@@ -95,6 +95,7 @@ func TestElementwiseKernelsEqualPlainGo(t *testing.T) {
 			{"scale", func(y []float32) { k.scale(y, a, b, r) }, func(y []float32) { scaleGo(y, a, b, r) }},
 			{"swiglu", func(y []float32) { k.swiglu(y, a, b) }, func(y []float32) { swigluGo(y, a, b) }},
 			{"geglu", func(y []float32) { k.geglu(y, a, b) }, func(y []float32) { gegluGo(y, a, b) }},
+			{"bend", func(y []float32) { k.bend(y, a, 2.5) }, func(y []float32) { bendGo(y, a, 2.5) }},
 		} {
 			got, want := outputs(n), outputs(n)
 			f.got(got)

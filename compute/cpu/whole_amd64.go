@@ -37,6 +37,18 @@ func scaler(assembly func(y, x, g *float32, r float32, n int)) func(y, x, g []fl
 	}
 }
 
+func bender(assembly func(y, x *float32, twice, outer, cap float32, n int)) func(y, x []float32, cap float32) {
+	return func(y, x []float32, cap float32) {
+		y = y[:len(x)]
+		n := whole(len(x))
+		if n > 0 {
+			twice, outer := bendFactors(cap)
+			assembly(&y[0], &x[0], twice, outer, cap, n)
+		}
+		bendGo(y[n:], x[n:], cap)
+	}
+}
+
 func squarer(assembly func(x *float32, n int) float32) func(x []float32) float32 {
 	return func(x []float32) float32 {
 		if n := len(x); n > 0 && n == whole(n) {

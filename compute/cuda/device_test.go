@@ -211,7 +211,9 @@ func (m *toy) forward(ops compute.Ops, b *compute.Batch) compute.Tensor {
 	x, n = ops.AddNorm(x, y, m.gain, 1e-5)
 	g, u := ops.MatMul(n, m.gate), ops.MatMul(ops.Norm(x, m.gain, 1e-5), m.up)
 	y = ops.MatMul(ops.SwiGLU(g, u), m.down)
-	y = ops.Add(y, ops.MatMul(ops.GeGLU(g, u), m.down), 0.5)
+	biased := m.down
+	biased.Bias = m.gain
+	y = ops.Scale(ops.Add(y, ops.MatMul(ops.GeGLU(g, u), biased), 0.5), 1, 30)
 	_, n = ops.AddNorm(x, y, m.gain, 1e-5)
 	return ops.Logits(b, n, m.embed)
 }

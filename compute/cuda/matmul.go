@@ -12,6 +12,9 @@ func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
 	p := w.Mem.(*packed)
 	in := s.asOperand(x)
 	y, out := s.newRows(x.Rows, p.n)
+	if !w.Bias.IsZero() {
+		out.bias = w.Bias.Mem.(*vector).at
+	}
 	switch {
 	case p.layout == layoutF32:
 		s.launch("matmul_f32", shape{grid: grid(ceilDiv(p.n, 4), ceilDiv(x.Rows, 8)), block: 128},

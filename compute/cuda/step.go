@@ -37,6 +37,7 @@ type buffer struct {
 	operand pointer
 	tile    int     // rows of an operand's tile
 	scale   float32 // 0 before there is one: 1
+	bias    pointer // that rows lack until somebody reads them: so that matmuls of one operand stay neighbours; 0: none
 }
 
 func mem(t compute.Tensor) *buffer { return t.Mem.(*buffer) }
@@ -201,9 +202,10 @@ func perRow(width, rows int) shape {
 func (s *step) asOperand(t compute.Tensor) *buffer {
 	b := mem(t)
 	if b.operand == 0 {
+		rows := s.asRows(t)
 		s.makeOperand(b, t.Rows, t.Width, cmp.Or(b.scale, 1))
 		s.even(t.Width)
-		s.launch("to_operand", perRow(t.Width, t.Rows), b.operand.arg(), b.rows.arg(), i32(t.Width), i32(b.tile), f32(b.scale))
+		s.launch("to_operand", perRow(t.Width, t.Rows), b.operand.arg(), rows.arg(), i32(t.Width), i32(b.tile), f32(b.scale))
 	}
 	return b
 }
@@ -215,6 +217,11 @@ func (s *step) asRows(t compute.Tensor) pointer {
 		b.rows = s.take(b.home, 4*t.Rows*t.Width)
 		s.even(t.Width)
 		s.launch("to_rows", perRow(t.Width, t.Rows), b.rows.arg(), b.operand.arg(), i32(t.Width), i32(b.tile), f32(1/b.scale))
+	}
+	if b.bias != 0 {
+		s.even(t.Width)
+		s.launch("add_bias", perRow(t.Width, t.Rows), b.rows.arg(), b.bias.arg(), i32(t.Width))
+		b.bias = 0
 	}
 	return b.rows
 }

@@ -19,6 +19,7 @@ func (c *checker) operations() []one {
 	}
 	list = append(list, one{"logits", (*checker).logits}, one{"add and norm", (*checker).addNorm}, one{"norm", (*checker).norm},
 		one{"norm of heads", (*checker).normOfHeads}, one{"sum", (*checker).add}, one{"columns", (*checker).columns},
+		one{"scale and cap", (*checker).scale}, one{"bias", (*checker).bias},
 		one{"swiglu", func(c *checker) (string, error) { return c.gate(true) }},
 		one{"geglu", func(c *checker) (string, error) { return c.gate(false) }},
 		one{"norm and rotation of heads", (*checker).turn})

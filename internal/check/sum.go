@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"memra/compute"
 )
@@ -50,6 +51,56 @@ func (c *checker) columns() (string, error) {
 	want := matrix{width: n}
 	for r := range x.rows() {
 		want.values = append(want.values, x.row(r)[from:][:n]...)
+	}
+	if d := differ(got.values, want.values); d != "" {
+		return "", errors.New(d)
+	}
+	return "equal bits", nil
+}
+
+func (c *checker) scale() (string, error) {
+	w := worst{limit: c.limit.scale}
+	for _, o := range pick(c, 2, [2]float32{0.25, 3}, [2]float32{0.0123, 0}, [2]float32{1, 30}) {
+		x := c.normal(5, 1544, 20)
+		var want []float64
+		for _, v := range x.values {
+			y := float64(v) * float64(o[0])
+			if o[1] > 0 {
+				y = float64(o[1]) * math.Tanh(y/float64(o[1]))
+			}
+			want = append(want, y)
+		}
+		got, err := c.run(func(ops compute.Ops, in []compute.Tensor) compute.Tensor { return ops.Scale(in[0], o[0], o[1]) }, x)
+		if err != nil {
+			return "", err
+		}
+		w.add(fmt.Sprintf("scale %v, cap %v", o[0], o[1]), got.values, want)
+	}
+	return w.verdict()
+}
+
+// bias checks that a matmul adds a weight's bias, rounding once more.
+func (c *checker) bias() (string, error) {
+	const n, k = 200, 256
+	x, bias := c.normal(20, k, 1), c.normal(1, n, 1).values
+	weight, _, err := c.weight(pick(c, 1, c.formats()...)[0], n, k)
+	if err != nil {
+		return "", err
+	}
+	product := func() (matrix, error) {
+		return c.run(func(ops compute.Ops, in []compute.Tensor) compute.Tensor { return ops.MatMul(in[0], weight) }, x)
+	}
+	want, err := product()
+	if err != nil {
+		return "", err
+	}
+	for i := range want.values {
+		want.values[i] += bias[i%n]
+	}
+	weight.Bias = c.device.Vector(bias)
+	got, err := product()
+	if err != nil {
+		return "", err
 	}
 	if d := differ(got.values, want.values); d != "" {
 		return "", errors.New(d)

@@ -20,6 +20,7 @@ type tolerances struct {
 	float     float64 // MatMul with a float weight
 	logits    float64
 	sum       float64 // of AddNorm
+	scale     float64
 	addNorm   float64
 	norm      float64
 	gate      float64
@@ -33,13 +34,13 @@ var classes = map[string]tolerances{
 	// Activations of quantised weights are int8 by blocks of 32: the largest of 32 normal values is 2.4 in the mean, so a step is
 	// 2.4/127 and its error, a twelfth's root of that, 0.0055 of the product; logits have 16 bits of the activation. Everything
 	// else is float32.
-	"cpu": {embed: 1e-7, quantised: 8e-3, float: 2e-6, logits: 1e-4, sum: 1e-7, addNorm: 1e-6, norm: 1e-6, gate: 1e-6, turn: 1e-6,
+	"cpu": {embed: 1e-7, quantised: 8e-3, float: 2e-6, logits: 1e-4, sum: 1e-7, scale: 1e-6, addNorm: 1e-6, norm: 1e-6, gate: 1e-6, turn: 1e-6,
 		attention: 1e-5, kl: 4e-3},
 	// What matmuls multiply is f16: 2^-12·√3 of a value at random, or 2.1e-4, for the weight, its scale and the activation. Where
 	// a format has minima, they are some three times as large as the values that come of adding them, and so are their errors.
 	// Norms for matmuls, gates and attention store f16, where one large value alone may be wrong by 2^-11; so does attention read
 	// queries and probabilities.
-	"cuda": {embed: 1.2e-3, quantised: 1.2e-3, float: 8e-4, logits: 8e-4, sum: 1e-7, addNorm: 5e-4, norm: 1e-6, gate: 5e-4, turn: 1e-6,
+	"cuda": {embed: 1.2e-3, quantised: 1.2e-3, float: 8e-4, logits: 8e-4, sum: 1e-7, scale: 1e-6, addNorm: 5e-4, norm: 1e-6, gate: 5e-4, turn: 1e-6,
 		attention: 8e-4, kl: 3e-4},
 }
 

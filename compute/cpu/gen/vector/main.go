@@ -35,6 +35,7 @@ func main() {
 		s.quantizeRow()
 		s.gate("swiglu", s.silu)
 		s.gate("geglu", s.gelu)
+		s.bend()
 		s.softmax()
 		s.addProducts()
 		s.openGate()
