@@ -23,7 +23,11 @@ func New(name, format string) (*Model, error) {
 	}
 	m := &Model{shape: s, mix: mix}
 	for _, t := range s.tensors() {
-		m.tensors = append(m.tensors, gguf.Tensor{Name: t.name, Type: mix.of(t, s.layers), Shape: t.shape})
+		of := gguf.Tensor{Name: t.name, Type: mix.of(t, s.layers), Shape: t.shape}
+		if t.role == decay {
+			of.Make = decays(t.shape[0])
+		}
+		m.tensors = append(m.tensors, of)
 	}
 	return m, nil
 }

@@ -15,6 +15,7 @@ type shape struct {
 	eps, base                                  float32
 	tied                                       bool    // the embedding is the output matrix
 	scaling                                    float32 // of rotary positions, linear; 0: none
+	hybrid                                     *hybrid // nil: attention in every layer
 }
 
 // shapes are the models that can be made.
@@ -31,6 +32,8 @@ var shapes = []shape{
 		vocab: 262144, context: 32768, window: 512, eps: 1e-6, base: 1e6, tied: true},
 }
 
+func init() { shapes = append(shapes, hybrids...) }
+
 // metadata is what a file of the shape would say.
 func (s *shape) metadata() *gguf.Metadata {
 	m := new(gguf.Metadata)
@@ -40,13 +43,18 @@ func (s *shape) metadata() *gguf.Metadata {
 	set("block_count", uint32(s.layers))
 	set("context_length", uint32(s.context))
 	set("embedding_length", uint32(s.width))
-	set("feed_forward_length", uint32(s.hidden))
+	if s.hidden > 0 {
+		set("feed_forward_length", uint32(s.hidden))
+	}
 	set("attention.head_count", uint32(s.heads))
 	set("attention.head_count_kv", uint32(s.kvHeads))
 	set("attention.key_length", uint32(s.dim))
 	set("attention.value_length", uint32(s.dim))
 	set("attention.layer_norm_rms_epsilon", s.eps)
 	set("rope.freq_base", s.base)
+	if s.hybrid != nil {
+		s.hybrid.metadata(set)
+	}
 	if s.scaling > 0 {
 		set("rope.scaling.type", "linear")
 		set("rope.scaling.factor", s.scaling)
@@ -61,7 +69,8 @@ func (s *shape) metadata() *gguf.Metadata {
 type role int
 
 const (
-	gain   role = iota // of a norm: always F32
+	gain   role = iota // of a norm, and what else is always F32
+	decay              // of a state: F32, below zero
 	weight             // any other matrix
 	output             // the matrix that gives logits
 	value              // makes an attention's values
@@ -91,6 +100,10 @@ func (s *shape) tensors() (list []tensor) {
 		add("output", output, 0, s.vocab, s.width)
 	}
 	for i := range s.layers {
+		if s.hybrid != nil {
+			list = append(list, s.hybridLayer(i)...)
+			continue
+		}
 		block := func(name string, r role, shape ...int) { add(fmt.Sprintf("blk.%d.%s", i, name), r, i, shape...) }
 		block("attn_norm", gain, s.width)
 		block("attn_q", weight, s.heads*s.dim, s.width)

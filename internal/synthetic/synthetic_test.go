@@ -18,6 +18,7 @@ import (
 func TestShapesHaveTheirModelsParameters(t *testing.T) {
 	for name, want := range map[string]int{
 		"Llama-3.1-8B": 8030261248, "Gemma-3-12B": 11766034176, "Gemma-3-27B": 27009346304, "SmolLM2-135M": 134515008, "Gemma-3-270M": 268098176,
+		"Qwen3.5-9B": 8953803264, "Qwen3.6-27B": 26895998464, "Qwen3.6-35B-A3B": 34660610688,
 	} {
 		m, err := New(name, "Q8_0")
 		if err != nil {
