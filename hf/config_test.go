@@ -137,7 +137,7 @@ func TestSettingsThatNoFamilyComputesAreRefusedByName(t *testing.T) {
 		{"a key twice", `{"model_type":"llama","model_type":"mistral"}`, `the key "model_type" is there twice`},
 		{"a key twice, further in", llama(`,"rope_scaling":{"factor":1,"factor":2}`), `the key "factor" is there twice`},
 		{"brackets in brackets", strings.Repeat("[", 100), "more than 32 deep"},
-		{"no family", `{}`, `model_type: found "", want one of gemma3_text, llama, mistral, qwen2, qwen3`},
+		{"no family", `{}`, `model_type: found "", want one of gemma3_text`},
 		{"another family", `{"model_type":"mamba9"}`, `model_type: found "mamba9"`},
 		{"a family of a number", `{"model_type":9}`, `model_type: found ""`},
 		{"no layers", `{"model_type":"llama","hidden_size":64,"intermediate_size":96,"num_attention_heads":4,"vocab_size":8}`, "num_hidden_layers: is missing"},

@@ -11,11 +11,13 @@ import (
 
 // family says how the folders of a kind of model are translated.
 type family struct {
-	name       string            // GGUF's (general.architecture)
-	layer      map[string]string // names of a layer's tensors, without the layer's prefix and .weight or .bias
-	neighbours bool              // GGUF pairs neighbours in rotary embeddings: rows of queries and keys move
-	gains      bool              // norms hold w of (1 + w)
-	defaults   map[string]any    // of config.json, where the model's class has others than most
+	name       string                  // GGUF's (general.architecture)
+	layer      map[string]string       // names of a layer's tensors, without the layer's prefix and .weight or .bias
+	neighbours bool                    // GGUF pairs neighbours in rotary embeddings: rows of queries and keys move
+	gains      bool                    // norms hold w of (1 + w)
+	fused      func(w weight) []weight // names what has GGUF's parts in one; nil: nothing has
+	ramp       bool                    // yarn begins and ends its ramp where the paper has it, not at whole pairs
+	defaults   map[string]any          // of config.json, where the model's class has others than most
 	config     func(t *translation)
 	rename     func(t *translation, name string) string                      // of a tensor, before it is translated; nil: none
 	parts      func(t *translation, name string, w weight) ([]weight, error) // GGUF's tensors of one; nil: see adapt
@@ -27,6 +29,12 @@ var families = map[string]*family{
 	"mistral":     {name: "llama", layer: llamaLayer, neighbours: true, config: mistralConfig},
 	"qwen2":       {name: "qwen2", layer: llamaLayer, config: qwenConfig},
 	"qwen3":       {name: "qwen3", layer: qwen3Layer, config: qwenConfig},
+	"qwen2_moe":   {name: "qwen2moe", layer: qwen2moeLayer, defaults: qwen2moeDefaults, config: qwen2moeConfig},
+	"qwen3_moe":   {name: "qwen3moe", layer: qwen3moeLayer, config: qwen3moeConfig},
+	"mixtral":     {name: "llama", layer: mixtralLayer, neighbours: true, config: mixtralConfig},
+	"olmoe":       {name: "olmoe", layer: qwen3moeLayer, defaults: olmoeDefaults, config: olmoeConfig},
+	"glm4_moe":    {name: "glm4moe", layer: glm4moeLayer, defaults: glm4moeDefaults, config: glm4moeConfig},
+	"gpt_oss":     {name: "gpt-oss", layer: gptossLayer, fused: fusedGPTOSS, ramp: true, defaults: gptossDefaults, config: gptossConfig},
 	"gemma3_text": {name: "gemma3", layer: gemma3Layer, gains: true, defaults: gemma3Defaults, config: gemma3Config},
 }
 
@@ -70,6 +78,7 @@ type translation struct {
 	object
 	family  *family
 	meta    *gguf.Metadata
+	layers  int
 	heads   int
 	kvHeads int
 	headDim int
@@ -109,7 +118,7 @@ const maxHead = 1 << 16
 
 // dense sets what all decoders have.
 func (t *translation) dense() {
-	t.setInt("block_count", "num_hidden_layers", -1)
+	t.layers = t.setInt("block_count", "num_hidden_layers", -1)
 	t.setInt("context_length", "max_position_embeddings", 2048)
 	width := t.setInt("embedding_length", "hidden_size", -1)
 	t.setInt("feed_forward_length", "intermediate_size", -1)

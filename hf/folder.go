@@ -164,7 +164,15 @@ func nameOf(folder string) string {
 // elsewhere are parts of names of towers for pictures and sound, and of tables that are computed.
 var elsewhere = []string{"vision_tower.", "vision_model.", "visual.", "multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio."}
 
-func skipped(name string) bool {
+// skipped reports whether a tensor is none that the family computes with: of a tower, of a table, or of layers after the last, which
+// draft.
+func (t *translation) skipped(name string) bool {
+	if rest, ok := strings.CutPrefix(name, "model.layers."); ok {
+		number, _, _ := strings.Cut(rest, ".")
+		if n, err := strconv.Atoi(number); err == nil && t.layers > 0 && n >= t.layers {
+			return true
+		}
+	}
 	return strings.HasSuffix(name, ".rotary_emb.inv_freq") ||
 		slices.ContainsFunc(elsewhere, func(part string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "model."), part) })
 }
@@ -173,11 +181,20 @@ func skipped(name string) bool {
 func (f *Folder) translate(t *translation) {
 	tied := t.bool("tie_word_embeddings", false)
 	f.tensors = t.extra
-	seen := map[string]string{}
-	for _, w := range readWeights(f.file, t.object, skipped) {
+	seen, stacks := map[string]string{}, map[string]*stack{}
+	for _, w := range t.weights(f.file) {
 		from := w.Name
-		name := t.nameOf(from)
+		name, expert := t.nameOf(from)
 		switch {
+		case name != "" && expert >= 0:
+			s := stacks[name]
+			if s == nil {
+				s = &stack{name: name, from: from, parts: map[int]weight{}}
+				stacks[name] = s
+				f.tensors = append(f.tensors, gguf.Tensor{Name: name}) // its place
+			}
+			s.parts[expert] = w
+			continue
 		case name == "":
 			t.fault(from, "is not known to models of type %s", t.text("model_type", ""))
 			continue
@@ -207,17 +224,37 @@ func (f *Folder) translate(t *translation) {
 			}
 		}
 	}
+	for i := range f.tensors {
+		if s := stacks[f.tensors[i].Name]; s != nil {
+			var err error
+			if f.tensors[i], err = s.joined(); err != nil {
+				t.fault(s.from, "%w", err)
+			}
+		}
+	}
 	if !tied && seen["output.weight"] == "" {
 		t.fail("tie_word_embeddings", "the output matrix is not the embedding, but no tensor lm_head.weight is in the files; download them again")
 	}
+}
+
+// weights are the folder's, those that are several in one taken apart.
+func (t *translation) weights(file *safetensors.File) (list []weight) {
+	for _, w := range readWeights(file, t.object, t.skipped) {
+		if t.family.fused != nil {
+			list = append(list, t.family.fused(w)...)
+		} else {
+			list = append(list, w)
+		}
+	}
+	return list
 }
 
 func (t *translation) fault(tensor, format string, args ...any) {
 	*t.faults = append(*t.faults, fmt.Errorf("hf: %s: tensor %s: %w", filepath.Dir(t.path), clip(tensor), fmt.Errorf(format, args...)))
 }
 
-// nameOf translates a tensor's name; "" if the family has none of that name.
-func (t *translation) nameOf(name string) string {
+// nameOf translates a tensor's name, as ggufName does.
+func (t *translation) nameOf(name string) (string, int) {
 	if t.family.rename != nil {
 		name = t.family.rename(t, name)
 	}
@@ -294,8 +331,9 @@ func (t *translation) neighbours(w *weight, heads int) error {
 	return nil
 }
 
-// ggufName translates a tensor's name; "" if the family has none of that name. A name that ends in a dot is all of GGUF's.
-func ggufName(name string, fam *family) string {
+// ggufName translates a tensor's name; "" if the family has none of that name. A name that ends in a dot is all of GGUF's. A tensor of
+// one expert has its number, others have -1.
+func ggufName(name string, fam *family) (string, int) {
 	name = strings.Replace(name, "language_model.", "", 1)
 	if strings.HasPrefix(name, "model.text_model.") {
 		name = "model." + strings.TrimPrefix(name, "model.text_model.")
@@ -308,14 +346,15 @@ func ggufName(name string, fam *family) string {
 			}
 		}
 		if to, ok := outside[stem]; ok && end != "" {
-			return to + end
+			return to + end, -1
 		}
 		rest, ok := strings.CutPrefix(stem, "model.layers.")
 		layer, part, _ := strings.Cut(rest, ".")
+		part, expert := expertOf(part)
 		to, whole := strings.CutSuffix(fam.layer[part], ".")
 		if n, err := strconv.Atoi(layer); ok && err == nil && strconv.Itoa(n) == layer && to != "" && whole == (end == "") {
-			return "blk." + layer + "." + to + end
+			return "blk." + layer + "." + to + end, expert
 		}
 	}
-	return ""
+	return "", -1
 }

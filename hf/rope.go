@@ -85,8 +85,8 @@ func (t *translation) rope(prefix string, p object, whole bool) {
 // yarn writes what differs from the paper's values. GGUF has two keys for what multiplies cosine and sine: the whole, which llama.cpp's
 // converter writes, and a multiplier on top of 1 + ln(factor)/10, which llama.cpp reads.
 func (t *translation) yarn(prefix string, p object, factor float64) {
-	if !p.bool("truncate", true) {
-		p.fail("truncate", "found false, want true: the ramp begins and ends at whole pairs here")
+	if truncate := p.bool("truncate", !t.family.ramp); truncate == t.family.ramp {
+		p.fail("truncate", "found %v, want %v: the family %s computes nothing else here", truncate, !truncate, t.family.name)
 	}
 	for _, key := range []string{"beta_fast", "beta_slow"} {
 		if v := p.float(key, 0); v != 0 {

@@ -24,6 +24,11 @@ var families = map[string]func() Family{}
 // Register adds a family under the name that model files give it (general.architecture).
 func Register(name string, make func() Family) { families[name] = make }
 
+var mixtures = map[string]func() Family{}
+
+// RegisterMixture adds a family with experts under a name that files give to one without, too.
+func RegisterMixture(name string, make func() Family) { mixtures[name] = make }
+
 // Families lists the names of the families, sorted.
 func Families() []string {
 	var names []string
@@ -73,6 +78,9 @@ func bound(src Source) (*Model, *binder, error) {
 		return nil, nil, fmt.Errorf("model: %w", err)
 	}
 	make, ok := families[name]
+	if n, err := src.Metadata().Int(name + ".expert_count"); err == nil && n > 0 && mixtures[name] != nil {
+		make = mixtures[name]
+	}
 	if !ok {
 		return nil, nil, fmt.Errorf("model: %s: family %q is not supported, want one of %s", src.Name(), name, strings.Join(Families(), ", "))
 	}

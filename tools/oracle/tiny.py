@@ -168,6 +168,9 @@ def convert(m, folder, path):
         def get_vocab_base_pre(self, tokenizer):  # its table of hashes does not know so small a vocabulary
             return m.tokenizer
 
+        def _set_vocab_glm(self):  # it asks for tokens that only GLM's vocabulary has
+            self._set_vocab_gpt2()
+
         def prepare_metadata(self, vocab_only):
             super().prepare_metadata(vocab_only)
             self.gguf_writer.kv_data[0].pop("tokenizer.chat_template", None)  # a base model's file: tests write templates of their own
