@@ -6,6 +6,8 @@ A family is its rows here, no more: everything that transformers' configuration 
 import math
 from dataclasses import dataclass, field
 
+from vocabularies import piece_vocabulary
+
 CONTEXT = 128
 EPS = 9.999999747378752e-06  # 1e-5 as float32, which is what GGUF keeps
 
@@ -122,3 +124,30 @@ HYBRID = [
 ]
 
 TINY += HYBRID
+
+
+def gemma4(layer_types, **config):
+    """config of a gemma4: one character of layer_types a layer, w for windowed and f for full. Full layers have heads of 32."""
+    return dict(
+        num_hidden_layers=len(layer_types), intermediate_size=96, sliding_window=16, hidden_size_per_layer_input=0, final_logit_softcapping=8.0,
+        layer_types=[{"w": "sliding_attention", "f": "full_attention"}[c] for c in layer_types], global_head_dim=32,
+        rope_parameters={
+            "full_attention": {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+    ) | config
+
+
+# Scores are not scaled, and normalised queries and keys are long: gains of about 1 make attention sharp enough.
+GEMMA4 = dict(tokenizer="gemma", start=True, final=8, scales={"embed_tokens.": 1 / 32})
+
+TINY += [
+    Model("gemma4-dense", "gemma4_text",
+          "a global layer of wider heads and fewer keys, whose values are its keys; a quarter of its pairs turn; scaled layers; capped logits",
+          gemma4("wwf", attention_k_eq_v=True, num_global_key_value_heads=1), **GEMMA4),
+    Model("gemma4-parts", "gemma4_text", "per-layer embeddings; three layers read another's keys and values, each of its kind, with wider perceptrons",
+          gemma4("wfwwf", hidden_size_per_layer_input=16, vocab_size_per_layer_input=len(piece_vocabulary("gemma")[0]), num_kv_shared_layers=3,
+                 use_double_wide_mlp=True), **GEMMA4),
+    Model("gemma4-experts", "gemma4_text", "a mixture of experts beside the perceptron, weights of experts scaled one by one",
+          gemma4("wf", enable_moe_block=True, num_experts=6, top_k_experts=2, moe_intermediate_size=32, attention_k_eq_v=True), **GEMMA4),
+]
