@@ -18,6 +18,12 @@ func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 // Attention gives an operand. Where the fast kernels exist, the batch is cut into their work (attention_plan.go); otherwise each row
 // and KV head is a block of the plain one. They all keep kernels/attend.cu's order.
 func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a compute.Attn) compute.Tensor {
+	if gate := a.Gate; !gate.IsZero() {
+		a.Gate = compute.Tensor{}
+		out := s.Attention(b, q, kv, a)
+		s.openGates(out, gate, kv.Memory.Shape().HeadDim)
+		return out
+	}
 	m, t := kv.Memory.(*kvMemory), s.tables(kv)
 	out, o := s.newOperand(q.Rows, q.Width, 1)
 	heads, dim := m.shape.Heads, m.shape.HeadDim

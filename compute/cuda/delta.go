@@ -1,31 +1,182 @@
 package cuda
 
 import (
-	"errors"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
 
 	"memra/compute"
 )
 
-var errDelta = errors.New("cuda: delta-net layers are computed on the CPU only")
+// deltaMemory is the pages of delta-net layers, as kernels/delta.cuh lays them out.
+type deltaMemory struct {
+	device *Device
+	shape  compute.DeltaShape
+	pages  int
+	at     pointer
+}
+
+// deltaDims are the widths of heads that the rule is compiled for, and the dynamic shared memory of a block.
+var deltaDims = map[int]int{16: deltaShared(16), 32: deltaShared(32), 64: deltaShared(64), 128: deltaShared(128)}
+
+// deltaShared is Slice::bytes of kernels/delta.cu.
+func deltaShared(dim int) int {
+	columns, rowPitch, pagePitch := deltaColumns(dim), dim+8, compute.Page+8
+	products := max(2*compute.Page, dim) * pagePitch
+	halves := 2*compute.Page*rowPitch + products + columns*pagePitch
+	return 2*halves + 4*(2*compute.Page*(columns+1)+16*(columns+1)+2*compute.Page)
+}
+
+// deltaColumns is the value columns of a block.
+func deltaColumns(dim int) int { return min(dim, 32) }
 
 // DeltaFormat: see compute.Device.
 func (d *Device) DeltaFormat() compute.DeltaFormat { return compute.DeltaF16 }
 
-// NewDelta refuses.
-func (d *Device) NewDelta(compute.DeltaShape, int) (compute.DeltaMemory, error) { return nil, errDelta }
+// NewDelta reserves pages. Nothing reads what has not been written.
+func (d *Device) NewDelta(shape compute.DeltaShape, pages int) (compute.DeltaMemory, error) {
+	if err := shape.Check(); err != nil {
+		return nil, err
+	}
+	if deltaDims[shape.HeadDim] == 0 || shape.Format != compute.DeltaF16 {
+		return nil, fmt.Errorf("cuda: delta-net heads of width %d in format %d, want 16, 32, 64 or 128 in f16 (%d); compute on the CPU",
+			shape.HeadDim, shape.Format, compute.DeltaF16)
+	}
+	m := &deltaMemory{device: d, shape: shape, pages: pages}
+	err := d.owner.do(func() (err error) {
+		m.at, err = d.alloc(pages*shape.PageBytes(), "%d pages of delta-net states of %d bytes", pages, shape.PageBytes())
+		return err
+	})
+	return m, err
+}
 
-// CausalConv, GatedDelta and GatedNorm refuse.
+func (m *deltaMemory) Shape() compute.DeltaShape { return m.shape }
+func (m *deltaMemory) Pages() int                { return m.pages }
+
+// Copy copies a page in all layers. A failure comes back from the next step.
+func (m *deltaMemory) Copy(dst, src int) {
+	d, n := m.device, m.shape.PageBytes()
+	d.owner.do(func() error {
+		return d.broken(check(d.driver, d.driver.copyWithin(m.at+pointer(dst*n), m.at+pointer(src*n), n, d.stream), "cuMemcpyDtoDAsync(%d bytes)", n))
+	})
+}
+
+func (m *deltaMemory) Close() error {
+	if m.device.owner == nil { // the device has freed it
+		return nil
+	}
+	return m.device.owner.do(func() error { return m.device.free(m.at) })
+}
+
+// historyInput is a batch's rows by sequence and position, on the device.
+type historyInput struct {
+	order, sequence, starts pointer
+	sequences               int
+	spare                   pointer // states of pages that are not kept; 0: all are
+}
+
+// histories sorts a batch, once a step: rows without a sequence stand at the end.
+func (s *step) histories(b *compute.Batch, d compute.Delta) *historyInput {
+	if in := s.sorted[b]; in != nil {
+		return in
+	}
+	order := make([]int32, b.Rows())
+	for i := range order {
+		order[i] = int32(i)
+	}
+	key := func(r int32) uint64 { return uint64(uint32(b.Slots[r]))<<32 | uint64(b.Positions[r]) } // -1 is the largest
+	slices.SortStableFunc(order, func(x, y int32) int { return cmp.Compare(key(x), key(y)) })
+	in, starts, sequence := &historyInput{}, []int32{}, make([]int32, len(order))
+	holes := false
+	for i, r := range order {
+		slot := b.Slots[r]
+		if slot < 0 {
+			starts = append(starts, int32(i))
+			for j := i; j < len(order); j++ {
+				sequence[j] = -1
+			}
+			break
+		}
+		if i == 0 || b.Slots[order[i-1]] != slot {
+			starts = append(starts, int32(i))
+			in.sequences++
+		}
+		sequence[i] = int32(in.sequences - 1)
+		holes = holes || d.Tables[slot][b.Positions[r]/compute.Page] < 0
+	}
+	if len(starts) == in.sequences {
+		starts = append(starts, int32(len(order)))
+	}
+	send := func(v []int32) pointer { return s.ints(len(v), func(to []int32) { copy(to, v) }) }
+	in.order, in.sequence, in.starts = send(order), send(sequence), send(starts)
+	if shape := d.Memory.Shape(); holes {
+		in.spare = s.take(&s.arenas[0], in.sequences*shape.ValueHeads*shape.HeadDim*shape.HeadDim*6)
+	}
+	s.sorted[b] = in
+	return in
+}
+
+// CausalConv gives f32 rows, and keeps its inputs.
 func (s *step) CausalConv(b *compute.Batch, d compute.Delta, x compute.Tensor, w compute.Vector) compute.Tensor {
-	s.fail(errDelta)
-	return x
+	m, in, batch, t, h := d.Memory.(*deltaMemory), s.asRows(x), s.batch(b), s.tables(compute.KV{Tables: d.Tables}), s.histories(b, d)
+	s.even(x.Width)
+	y, out := s.newRows(x.Rows, x.Width)
+	s.launch("causal_conv", shape{grid: grid(ceilDiv(x.Width, 1024), x.Rows), block: 128},
+		out.rows.arg(), in.arg(), w.Mem.(*vector).at.arg(), m.at.arg(), h.order.arg(), h.sequence.arg(), h.starts.arg(),
+		batch.positions.arg(), batch.slots.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer),
+		i32(m.shape.KeyHeads), i32(m.shape.ValueHeads), i32(m.shape.HeadDim), i32(m.shape.Taps))
+	return y
 }
 
+// GatedDelta gives f32 rows. What the rule reads is made first, side by side; then each sequence, value head and slice of columns is a
+// block, whatever rows it has.
 func (s *step) GatedDelta(b *compute.Batch, d compute.Delta, x, beta, alpha compute.Tensor, g compute.DeltaGates) compute.Tensor {
-	s.fail(errDelta)
-	return x
+	m, batch, t, h := d.Memory.(*deltaMemory), s.batch(b), s.tables(compute.KV{Tables: d.Tables}), s.histories(b, d)
+	n, dim, heads := x.Rows, m.shape.HeadDim, m.shape.ValueHeads
+	in, rawBeta, rawAlpha := s.asRows(x), s.asRows(beta), s.asRows(alpha)
+	qkv := s.take(s.at, 2*n*x.Width)
+	gates := s.take(s.at, 2*4*n*heads)
+	decays := gates + pointer(4*n*heads)
+	y, out := s.newRows(n, heads*dim)
+	s.launch("delta_prepare", shape{grid: grid(ceilDiv(x.Width, 1024)+1, n), block: 128},
+		qkv.arg(), gates.arg(), decays.arg(), out.rows.arg(), in.arg(), rawBeta.arg(), rawAlpha.arg(), g.A.Mem.(*vector).at.arg(), g.DT.Mem.(*vector).at.arg(),
+		batch.slots.arg(), i32(m.shape.KeyHeads), i32(heads), i32(dim), f32(g.Eps), f32(float32(1/math.Sqrt(float64(dim)))))
+	s.launch(fmt.Sprintf("delta_rule_%d", dim),
+		shape{grid: [3]int{dim / deltaColumns(dim), heads * min(1, h.sequences), h.sequences}, block: 128, shared: deltaDims[dim]},
+		out.rows.arg(), m.at.arg(), qkv.arg(), gates.arg(), decays.arg(), h.spare.arg(), h.order.arg(), h.starts.arg(),
+		batch.positions.arg(), batch.slots.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer),
+		i32(m.shape.KeyHeads), i32(heads), i32(m.shape.Taps), flag(g.Grouped))
+	return y
 }
 
+// GatedNorm gives an operand.
 func (s *step) GatedNorm(x, z compute.Tensor, g compute.Vector, eps float32) compute.Tensor {
-	s.fail(errDelta)
-	return x
+	s.groups(g.Width)
+	in, gates := s.asRows(x), s.asRows(z)
+	y, m := s.newOperand(x.Rows, x.Width, gateScale)
+	s.launch("gated_norm", perRow(x.Width, x.Rows), m.operand.arg(), in.arg(), gates.arg(), g.Mem.(*vector).at.arg(), i32(x.Width), i32(g.Width), i32(m.tile), f32(eps), f32(m.scale))
+	return y
+}
+
+// groups refuses widths of a norm that are no part of a warp.
+func (s *step) groups(width int) {
+	if width < 8 || width > 256 || width&(width-1) != 0 {
+		s.fail(fmt.Errorf("cuda: a gated norm of %d values, want a power of two from 8 to 256", width))
+	}
+}
+
+// ungated takes the queries out of a gated projection.
+func (s *step) ungated(q compute.Tensor, dim int) compute.Tensor {
+	s.even(dim)
+	in := s.asRows(q)
+	y, out := s.newRows(q.Rows, q.Width/2)
+	s.launch("ungated", perRow(y.Width, q.Rows), out.rows.arg(), in.arg(), i32(y.Width), i32(dim))
+	return y
+}
+
+// openGates multiplies what a row attended by the sigmoid of its gates, in place.
+func (s *step) openGates(y compute.Tensor, q compute.Tensor, dim int) {
+	o := mem(y)
+	s.launch("open_gates", perRow(y.Width, y.Rows), o.operand.arg(), s.asRows(q).arg(), i32(y.Width), i32(dim), i32(o.tile))
 }

@@ -267,6 +267,7 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 	if _, err := d.Sample(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(1, 3)) }, []sample.Draw{everything}); err != nil {
 		t.Fatal(err)
 	}
+	launchDelta(t, d)
 	units, err := artefact.Read(built())
 	if err != nil {
 		t.Fatal(err)

@@ -67,6 +67,9 @@ func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (
 	if o.Rope != nil {
 		table, dims, neighbour = s.rope(o.Rope, b), o.Rope.Dims, o.Rope.Neighbour
 	}
+	if o.Gated {
+		q = s.ungated(q, o.HeadDim)
+	}
 	qr, kr := s.asRows(q), pointer(0)
 	if !k.IsZero() {
 		kr = s.asRows(k)

@@ -26,6 +26,7 @@ type step struct {
 	batches    map[*compute.Batch]*batchInput
 	pageTables map[*[]int32]tablesInput
 	plans      map[attendKey]*attendPlan
+	sorted     map[*compute.Batch]*historyInput
 	roped      map[*compute.Rope]bool
 	err        error // the first; later operations do nothing that matters
 }
@@ -129,7 +130,7 @@ func (s *step) begin() {
 	s.launches, s.moves, s.err = s.launches[:0], s.moves[:0], nil
 	s.siblings.all = s.siblings.all[:0]
 	s.batches, s.pageTables, s.roped = map[*compute.Batch]*batchInput{}, map[*[]int32]tablesInput{}, map[*compute.Rope]bool{}
-	s.plans = map[attendKey]*attendPlan{}
+	s.plans, s.sorted = map[attendKey]*attendPlan{}, map[*compute.Batch]*historyInput{}
 }
 
 // fail ends the step with an error, from an operation that cannot return one.

@@ -1,0 +1,45 @@
+// What a delta-net layer remembers, page by page, and how a step's rows lie in it: compute/cuda/delta.go fills both.
+//
+// A layer's part of a page, all layers of a page together:
+//
+//   s32  [value heads][value columns][key columns] f32   the state as the page began, transposed
+//   s16  the same in f16, as the products read it
+//   k    [key heads][64 rows][key columns] f16
+//   u    [value heads][value columns][64 rows] f16
+//   g    [value heads][64] f32                           sums of decays since the page began
+//   x    [taps-1 + 64 rows][columns] f16                 inputs of the convolution, from taps-1 rows before the page on
+//
+// Rows of a step are sorted by sequence and position: order[i] is the batch's row, sequence[i] its sequence (-1: it has none, and
+// stands at the end), starts[s] where sequence s begins. A sequence's positions ascend by one.
+#pragma once
+#include "operand.cuh"
+
+constexpr int PAGE = 64;
+
+struct DeltaShape {
+    int layers, layer, keyHeads, valueHeads, dim, taps;
+    __device__ int width() const { return (2 * keyHeads + valueHeads) * dim; }
+    __device__ size_t states() const { return (size_t)valueHeads * dim * dim; }
+    __device__ size_t bytes() const {
+        return 6 * states() + (size_t)2 * PAGE * (keyHeads + valueHeads) * dim + (size_t)4 * PAGE * valueHeads + (size_t)2 * (PAGE + taps - 1) * width();
+    }
+};
+
+// DeltaPage is a layer's part of a page; null: the page is not kept.
+struct DeltaPage {
+    float* s32;
+    half *s16, *k, *u;
+    float* g;
+    half* x;
+    __device__ DeltaPage(uint8_t* memory, const DeltaShape& d, int page) {
+        uint8_t* at = memory + ((size_t)page * d.layers + d.layer) * d.bytes();
+        if (page < 0) at = nullptr;
+        s32 = (float*)at;
+        s16 = (half*)(at + 4 * d.states());
+        k = (half*)(at + 6 * d.states());
+        u = k + (size_t)PAGE * d.keyHeads * d.dim;
+        g = (float*)(u + (size_t)PAGE * d.valueHeads * d.dim);
+        x = (half*)(g + (size_t)PAGE * d.valueHeads);
+    }
+    __device__ bool kept() const { return s32 != nullptr; }
+};
