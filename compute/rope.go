@@ -27,7 +27,7 @@ type RopeParams struct {
 
 // RopeScaling stretches a rotary embedding beyond the context that a model was trained on.
 type RopeScaling struct {
-	Type       string  // "" or "none", "linear", "llama3", "yarn"
+	Type       string  // "" or "none", "linear", "llama3", "yarn", "longrope" (Divisors stretch, Attention sharpens)
 	Factor     float64 // by which the context grows
 	Original   int     // context of the training (llama3, yarn)
 	LowFreq    float64 // llama3: low_freq_factor
@@ -35,7 +35,7 @@ type RopeScaling struct {
 	BetaFast   float64 // yarn; 0 means 32
 	BetaSlow   float64 // yarn; 0 means 1
 	AttnFactor float64 // yarn: multiplies cosine and sine, over 1 + 0.1*ln(Factor); 0 means 1
-	Attention  float64 // yarn: the whole of what multiplies them; 0: AttnFactor says
+	Attention  float64 // yarn, longrope: the whole of what multiplies them; 0: AttnFactor says
 }
 
 // NewRope computes the frequencies, once, in float64.
@@ -57,7 +57,14 @@ func NewRope(p RopeParams) (*Rope, error) {
 		}
 	}
 	s := p.Scaling
-	if s.Type == "" || s.Type == "none" {
+	switch s.Type {
+	case "", "none":
+		return r, nil
+	case "longrope":
+		if p.Divisors == nil || !(s.Attention > 0) {
+			return nil, fmt.Errorf("compute: longrope with divisors %v and attention factor %v, want some and a positive number", p.Divisors, s.Attention)
+		}
+		r.Scale = float32(s.Attention)
 		return r, nil
 	}
 	if !(s.Factor > 0) || math.IsInf(s.Factor, 0) {
@@ -74,7 +81,7 @@ func NewRope(p RopeParams) (*Rope, error) {
 	case "yarn":
 		return r, r.yarn(p.Base, s)
 	}
-	return nil, fmt.Errorf("compute: unknown rotary scaling %q, want none, linear, llama3 or yarn", s.Type)
+	return nil, fmt.Errorf("compute: unknown rotary scaling %q, want none, linear, llama3, longrope or yarn", s.Type)
 }
 
 // llama3 divides the slow pairs by the factor, leaves the fast ones, and blends between (Llama 3.1's model card).

@@ -132,8 +132,10 @@ func (t *translation) dense() {
 		t.fail("head_dim", "found %d, want at most %d", t.headDim, maxHead)
 		t.headDim = 0
 	}
-	t.set("attention.key_length", uint32(t.headDim))
-	t.set("attention.value_length", uint32(t.headDim))
+	if _, ok := t.get("head_dim"); ok {
+		t.set("attention.key_length", uint32(t.headDim))
+		t.set("attention.value_length", uint32(t.headDim))
+	}
 	t.set("attention.layer_norm_rms_epsilon", float32(t.float("rms_norm_eps", 1e-6)))
 }
 
@@ -148,12 +150,11 @@ func llamaConfig(t *translation) {
 	t.rope("rope", t.ropeParameters(), true)
 }
 
-// mistralConfig is llama's, but for windows: the first Mistral attends to 4096 positions. Within as many it is a llama, so that
-// is what the model is for.
+// mistralConfig is llama's, but for windows: the first Mistral attends to 4096 positions. llama.cpp has no word for that.
 func mistralConfig(t *translation) {
 	llamaConfig(t)
 	if window := t.int("sliding_window", 0); window > 0 {
-		t.set("context_length", uint32(min(window, t.int("max_position_embeddings", 2048))))
+		t.set("attention.sliding_window", uint32(window))
 	}
 }
 
@@ -180,12 +181,7 @@ func gemma3Config(t *translation) {
 	}
 	t.refuse("use_bidirectional_attention", !t.bool("use_bidirectional_attention", false), "false")
 	layers := t.int("num_hidden_layers", -1)
-	// The 27B model alone scales scores by its width per head.
-	scalar := t.headDim
-	if layers == 62 && t.heads > 0 {
-		scalar = t.int("hidden_size", -1) / t.heads
-	}
-	t.refuse("query_pre_attn_scalar", t.int("query_pre_attn_scalar", scalar) == scalar, number(scalar).String()+", the width of a head")
+	t.scoresByHead(layers, 62)
 
 	t.setInt("attention.sliding_window", "sliding_window", -1)
 	if windowed := t.windowed(layers); windowed != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"memra/gguf"
+	"memra/internal/nearest"
 	"memra/safetensors"
 	"memra/tokenizer"
 )
@@ -129,7 +131,11 @@ func readConfig(folder string, faults *[]error) (object, *family, error) {
 	kind := config.text("model_type", "")
 	fam := families[kind]
 	if fam == nil {
-		return object{}, nil, fmt.Errorf("hf: %s: model_type: found %q, want one of %s", config.path, clip(kind), kinds())
+		hint := ""
+		if n := nearest.To(clip(kind), slices.Sorted(maps.Keys(families))); n != "" {
+			hint = fmt.Sprintf("; the nearest is %s, which computes something else", n)
+		}
+		return object{}, nil, fmt.Errorf("hf: %s: model_type: found %q, want one of %s%s", config.path, clip(kind), kinds(), hint)
 	}
 	for key, value := range fam.defaults {
 		if _, ok := config.value[key]; !ok {

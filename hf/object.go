@@ -186,6 +186,26 @@ func (o object) texts(key string) []string {
 	return out
 }
 
+// floats returns an array of finite numbers, nil where there is none.
+func (o object) floats(key string) []float64 {
+	v, ok := o.get(key)
+	if !ok {
+		return nil
+	}
+	list, _ := v.([]any)
+	out := make([]float64, 0, len(list))
+	for _, item := range list {
+		n, _ := item.(json.Number)
+		if f, err := n.Float64(); err == nil {
+			out = append(out, f)
+		}
+	}
+	if list == nil || len(out) != len(list) {
+		o.fail(key, "found %s, want an array of numbers", kindOf(v))
+	}
+	return out
+}
+
 // ints returns an array of integers, or one that stands alone; nil where there is none.
 func (o object) ints(key string) []int {
 	v, ok := o.get(key)

@@ -22,6 +22,7 @@ import (
 //	`meta:"key" default:"expr"`      int, float32: metadata family.key; without a default it must be there. []bool: see pattern
 //	`rope:"neighbours"`, `"halves"`  *compute.Rope: see rope in config.go
 //	`tensor:"name,other" shape:"A,B"` compute.Weight, compute.Vector: the first of the names that the file has
+//	`bias:"required"`, `"optional"`   beside the tensor of a compute.Weight: NAME.bias, a value for each of its rows
 //	`optional:"why"`                  beside it: the file may have none of them, which leaves the field zero
 //	`tensor:"blk" count:"Layers"`     a slice of structs: blk.0., blk.1., ...; from:"Layers" begins at another number
 //	embedded struct                   its fields, as if they stood there; one:"a or b": of its blocks the file must have one
@@ -46,6 +47,7 @@ type binder struct {
 	factors map[string]float32
 	layer   int    // whose fields are being bound
 	ones    []ones // fields to fill without a tensor
+	biases  []bias
 	errs    []error
 }
 
@@ -212,6 +214,9 @@ func (b *binder) tensor(field reflect.Value, prefix string, names []string, shap
 		}
 		b.wants[t.Name] = append(b.wants[t.Name], want{field, part, groups, tag.Get("times"), transposed})
 		b.taken[stem(t)+".scale"], b.taken[stem(t)+".input_scale"] = true, true
+		if need, ok := tag.Lookup("bias"); ok {
+			b.bias(field, t, need == "required")
+		}
 		return
 	}
 	if !optional {
@@ -268,6 +273,7 @@ func (b *binder) pack(d compute.Device) (bytes int, err error) {
 	}
 	close(jobs)
 	wg.Wait()
+	b.addBiases(d)
 	b.makeOnes(d)
 	if len(b.errs) > 0 {
 		return 0, fmt.Errorf("model: %s: %w", b.src.Name(), errors.Join(b.errs...))

@@ -185,15 +185,7 @@ func (b *binder) rope(kind, of string) *compute.Rope {
 			BetaFast:   b.float("rope.scaling.yarn_beta_fast", 32),
 			BetaSlow:   b.float("rope.scaling.yarn_beta_slow", 1),
 		}
-		if t, ok := b.tensors["rope_freqs.weight"]; ok {
-			b.taken[t.Name] = true
-			var err error
-			if p.Divisors, err = floats(t); err != nil {
-				b.fail("tensor rope_freqs.weight: %w", err)
-				return nil
-			}
-		} else if divided {
-			b.fail("tensor rope_freqs.weight: missing, want half of %d divisors; convert again", width)
+		if !b.divisors(&p, divided) {
 			return nil
 		}
 	}
@@ -208,6 +200,33 @@ func (b *binder) rope(kind, of string) *compute.Rope {
 		return nil
 	}
 	return r
+}
+
+// divisors reads what divides the pairs' frequencies: rope_freqs, or of LongRoPE, one of two tensors. A model that is made for more
+// positions than it was trained on has the long ones, also for a short text: what a row computes may not depend on how many follow.
+func (b *binder) divisors(p *compute.RopeParams, must bool) bool {
+	name := "rope_freqs.weight"
+	if _, ok := b.tensors["rope_factors_long.weight"]; ok {
+		name = "rope_factors_short.weight"
+		if int(b.float("context_length", 0)) > p.Scaling.Original {
+			name = "rope_factors_long.weight"
+		}
+		b.taken["rope_factors_long.weight"], b.taken["rope_factors_short.weight"] = true, true
+		p.Scaling.Type, p.Scaling.Attention, must = "longrope", p.Scaling.AttnFactor, true
+	}
+	t, ok := b.tensors[name]
+	if !ok {
+		if must {
+			b.fail("tensor %s: missing, want a divisor for each rotary pair; convert again", name)
+		}
+		return !must
+	}
+	b.taken[name] = true
+	var err error
+	if p.Divisors, err = floats(t); err != nil {
+		b.fail("tensor %s: %w", name, err)
+	}
+	return err == nil
 }
 
 // float is optional metadata.

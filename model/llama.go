@@ -26,24 +26,31 @@ type llamaConfig struct {
 	KVHeads int           `meta:"attention.head_count_kv" default:"Heads"`
 	HeadDim int           `meta:"attention.key_length" default:"Width/Heads"`
 	Eps     float32       `meta:"attention.layer_norm_rms_epsilon"`
-	Rope    *compute.Rope `rope:"neighbours"` // in GGUF; the weights of Hugging Face's llama turn halves
+	Window  int           `meta:"attention.sliding_window" default:"0"` // the first Mistral's; 0: none
+	Rope    *compute.Rope `rope:"neighbours"`                           // in GGUF; the weights of Hugging Face's llama turn halves
 }
 
 type llamaLayer struct {
 	AttnNorm compute.Vector `tensor:"attn_norm" shape:"Width"`
-	Q        compute.Weight `tensor:"attn_q" shape:"Heads*HeadDim,Width"`
-	K        compute.Weight `tensor:"attn_k" shape:"KVHeads*HeadDim,Width"`
-	V        compute.Weight `tensor:"attn_v" shape:"KVHeads*HeadDim,Width"`
-	O        compute.Weight `tensor:"attn_output" shape:"Width,Heads*HeadDim"`
+	Q        compute.Weight `tensor:"attn_q" shape:"Heads*HeadDim,Width" bias:"optional"`
+	K        compute.Weight `tensor:"attn_k" shape:"KVHeads*HeadDim,Width" bias:"optional"`
+	V        compute.Weight `tensor:"attn_v" shape:"KVHeads*HeadDim,Width" bias:"optional"`
+	O        compute.Weight `tensor:"attn_output" shape:"Width,Heads*HeadDim" bias:"optional"`
 	MLPNorm  compute.Vector `tensor:"ffn_norm" shape:"Width"`
-	Gate     compute.Weight `tensor:"ffn_gate" shape:"Hidden,Width"`
-	Up       compute.Weight `tensor:"ffn_up" shape:"Hidden,Width"`
-	Down     compute.Weight `tensor:"ffn_down" shape:"Width,Hidden"`
+	Gate     compute.Weight `tensor:"ffn_gate" shape:"Hidden,Width" bias:"optional"`
+	Up       compute.Weight `tensor:"ffn_up" shape:"Hidden,Width" bias:"optional"`
+	Down     compute.Weight `tensor:"ffn_down" shape:"Width,Hidden" bias:"optional"`
 }
 
 func init() { Register("llama", func() Family { return new(llama) }) }
 
-func (m *llama) State() state.Layout { return state.KV(m.Layers, m.KVHeads, m.HeadDim) }
+func (m *llama) State() state.Layout {
+	layout := state.KV(m.Layers, m.KVHeads, m.HeadDim)
+	for i := range layout {
+		layout[i].Window = m.Window
+	}
+	return layout
+}
 
 func (m *llama) Forward(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor {
 	x := ops.Embed(b, m.Embed, 1) // the residual stream
@@ -55,7 +62,7 @@ func (m *llama) Forward(ops compute.Ops, b *compute.Batch, s *state.View) comput
 		q, k, v := ops.MatMul(n, l.Q), ops.MatMul(n, l.K), ops.MatMul(n, l.V)
 		q, k = ops.QKNormRope(b, q, k, compute.QK{HeadDim: m.HeadDim, Rope: m.Rope})
 		ops.AppendKV(b, kv, k, v)
-		y = ops.MatMul(ops.Attention(b, q, kv, compute.Attn{}), l.O) // zero Attn: causal, 1/sqrt(HeadDim)
+		y = ops.MatMul(ops.Attention(b, q, kv, compute.Attn{Window: m.Window}), l.O) // causal, 1/sqrt(HeadDim)
 		x, n = ops.AddNorm(x, y, l.MLPNorm, m.Eps)
 		y = ops.MatMul(ops.SwiGLU(ops.MatMul(n, l.Gate), ops.MatMul(n, l.Up)), l.Down)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"memra/compute"
+	"memra/internal/nearest"
 	"memra/state"
 )
 
@@ -82,7 +83,11 @@ func bound(src Source) (*Model, *binder, error) {
 		make = mixtures[name]
 	}
 	if !ok {
-		return nil, nil, fmt.Errorf("model: %s: family %q is not supported, want one of %s", src.Name(), name, strings.Join(Families(), ", "))
+		hint := ""
+		if n := nearest.To(name, Families()); n != "" {
+			hint = fmt.Sprintf("; the nearest is %s, which computes something else", n)
+		}
+		return nil, nil, fmt.Errorf("model: %s: family %q is not supported, want one of %s%s", src.Name(), name, strings.Join(Families(), ", "), hint)
 	}
 	m := &Model{Family: make(), Name: name}
 	b := newBinder(src, name)

@@ -42,6 +42,10 @@ class Model:
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+LONGROPE = {
+    "rope_type": "longrope",
+    "short_factor": [1.0, 1.1, 1.2, 1.4, 1.7, 2.0], "long_factor": [1.0, 1.3, 2.0, 3.5, 6.0, 9.0],
+}
 LLAMA = dict(intermediate_size=96)
 # Gemma multiplies the embedding by sqrt(width): smaller, lest a tied output matrix repeat the input, and the last norm makes up.
 GEMMA = dict(scales={"embed_tokens": 1 / 32}, final=8, start=True)
@@ -83,6 +87,29 @@ TINY = [
           gemma3(2, "wf", near=5000.0, hidden_size=96, intermediate_size=160, num_attention_heads=3, num_key_value_heads=1, head_dim=32,
                  tie_word_embeddings=False),
           keys={"attention.sliding_window_pattern": [True, False], "rope.freq_base_swa": 5000.0}, **GEMMA),
+    Model("llama-biases", "llama", "biases wherever a llama may have some", LLAMA | dict(attention_bias=True, mlp_bias=True)),
+    Model("qwen2-plain", "qwen2", "biases of queries, keys and values; heads as wide as width/heads; an output matrix",
+          dict(head_dim=None, tie_word_embeddings=False), tokenizer="qwen2"),
+    Model("qwen3-plain", "qwen3", "normalised queries and keys, heads wider than width/heads", dict(head_dim=32), {"rope_theta": 1e6}, tokenizer="qwen2"),
+    Model("qwen3-yarn", "qwen3", "yarn where pairs are halves", dict(head_dim=32), YARN | {"rope_theta": 1e6}, tokenizer="qwen2"),
+    Model("gemma2-plain", "gemma2", "scores and logits capped, low enough to bend most; windows of 16 in layers 0 and 2",
+          dict(num_hidden_layers=3, query_pre_attn_scalar=16, attn_logit_softcapping=4.0, final_logit_softcapping=6.0, sliding_window=16),
+          tokenizer="gemma", scales={"embed_tokens": 1 / 32}, final=2, start=True),
+    Model("mistral-plain", "mistral", "a llama under another name, with a vocabulary of SentencePiece", dict(sliding_window=None, tie_word_embeddings=False),
+          tokenizer="llama", start=True),
+    Model("mistral-window", "mistral", "windows of 16 in all layers", dict(sliding_window=16, head_dim=32), keys={"attention.sliding_window": 16}),
+    Model("phi3-window", "phi3", "queries, keys and values in one matrix, gate and up in one; windows of 16 in all layers",
+          dict(head_dim=None, sliding_window=16, tie_word_embeddings=False, original_max_position_embeddings=CONTEXT), tokenizer="llama", start=True),
+    Model("phi3-longrope", "phi3", "longrope beyond the original context: long divisors, sharpened; 12 dimensions of 16 rotate",
+          dict(head_dim=None, partial_rotary_factor=0.75, original_max_position_embeddings=4),
+          LONGROPE | {"original_max_position_embeddings": 4, "partial_rotary_factor": 0.75}, tokenizer="llama", start=True),
+    Model("phi3-shortrope", "phi3", "longrope of a model within the original context: short divisors",
+          dict(head_dim=None, partial_rotary_factor=0.75, original_max_position_embeddings=CONTEXT),
+          LONGROPE | {"original_max_position_embeddings": CONTEXT, "partial_rotary_factor": 0.75}, tokenizer="llama", start=True),
+    Model("granite-plain", "granite", "multipliers of the embedding, scores, sublayers and logits",
+          dict(head_dim=None, embedding_multiplier=3.0, attention_multiplier=0.15, residual_multiplier=0.6, logits_scaling=1.7), tokenizer="smollm",
+          scales={"embed_tokens": 1 / 32}, final=4),
+    Model("smollm3-plain", "smollm3", "the fourth layer's positions do not turn", dict(num_hidden_layers=5, head_dim=None), tokenizer="llama-bpe", start=True),
 ]
 
 # Layers of four: three gated delta nets, then attention. Heads of delta nets are 16 wide, two key heads.

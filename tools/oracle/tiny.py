@@ -78,7 +78,7 @@ def configuration(m, vocab):
     values = BASE | {"vocab_size": vocab} | m.config
     if "rope_parameters" not in values:
         values["rope_parameters"] = {"rope_type": "default", "rope_theta": 10000.0} | m.rope
-    config = AutoConfig.for_model(m.kind, **{k: v for k, v in values.items() if v is not None or k.endswith("token_id")})
+    config = AutoConfig.for_model(m.kind, **{k: v for k, v in values.items() if v is not None or BASE.get(k) is None})
     config._attn_implementation = config._experts_implementation = "eager"
     return config
 
