@@ -15,8 +15,8 @@ func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 		i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(m.shape.HeadDim))
 }
 
-// Attention gives an operand. Where the fast kernels exist, the batch is cut into their work (attention_plan.go); otherwise each row
-// and KV head is a block of the plain one. They all keep kernels/attend.cu's order.
+// Attention gives an operand. Where the fast kernels exist, the batch is cut into their work (attention_plan.go); otherwise, and where
+// scores have a cap, each row and KV head is a block of the plain one. They all keep kernels/attend.cu's order.
 func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a compute.Attn) compute.Tensor {
 	if gate := a.Gate; !gate.IsZero() {
 		a.Gate = compute.Tensor{}
@@ -34,10 +34,11 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 	}
 	in := s.asRows(q)
 	rest := []arg{i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(heads), i32(group), i32(o.tile), f32(float32(scale * math.Log2E)), i32(a.Window)}
-	if m.plain {
+	if m.plain || a.Cap > 0 { // the fast kernels have no cap
 		batch := s.batch(b)
+		args := append([]arg{o.operand.arg(), in.arg(), m.at.arg(), batch.positions.arg(), batch.slots.arg(), t.at.arg()}, rest...)
 		s.launch(fmt.Sprintf("attend_%d_%s", dim, kvFormats[m.shape.Format]), shape{grid: grid(heads*ceilDiv(group, 16), q.Rows), block: 128},
-			append([]arg{o.operand.arg(), in.arg(), m.at.arg(), batch.positions.arg(), batch.slots.arg(), t.at.arg()}, rest...)...)
+			append(args, f32(float32(float64(a.Cap)/scale)))...)
 		return out
 	}
 	p := s.attentionPlan(b, kv, group, a.Window)

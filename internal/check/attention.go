@@ -11,7 +11,8 @@ import (
 // story is the queries, keys and values of one sequence, and where its pages lie.
 type story struct {
 	heads, kvHeads, dim, length, window int
-	q, k, v                             matrix // [length][heads*dim], [length][kvHeads*dim]
+	cap                                 float32 // of scores; 0: none
+	q, k, v                             matrix  // [length][heads*dim], [length][kvHeads*dim]
 	pages                               []int32
 }
 
@@ -41,6 +42,9 @@ func (s *story) want(p int) (out []float64) {
 				score += float64(q[i]) * half(v)
 			}
 			score /= math.Sqrt(float64(s.dim))
+			if s.cap > 0 {
+				score = float64(s.cap) * math.Tanh(score/float64(s.cap))
+			}
 			scores, top = append(scores, score), max(top, score)
 		}
 		for i, score := range scores {
@@ -101,7 +105,7 @@ func (t *told) at(positions ...int) (matrix, error) {
 		rows = append(rows, p)
 	}
 	return t.c.run(func(ops compute.Ops, in []compute.Tensor) compute.Tensor {
-		return ops.Attention(b, in[0], t.kv, compute.Attn{Window: t.window})
+		return ops.Attention(b, in[0], t.kv, compute.Attn{Window: t.window, Cap: t.cap})
 	}, t.q.of(rows))
 }
 
@@ -124,9 +128,11 @@ func (c *checker) attention(format compute.KVFormat, cost float64) (string, erro
 		return "", skip("%s keeps no cache in %v", c.device.Name(), format)
 	}
 	w := worst{limit: c.limit.attention + cost}
-	for _, s := range pick(c, 2, [5]int{6, 2, 64, 200, 0}, [5]int{4, 1, 128, 150, 70}, [5]int{9, 3, 64, 1500, 0}, [5]int{8, 2, 128, 1200, 0},
-		[5]int{4, 1, 256, 1200, 512}, [5]int{8, 1, 512, 1200, 0}, [5]int{4, 4, 80, 130, 0}, [5]int{2, 1, 96, 130, 64}, [5]int{2, 2, 192, 130, 0}, [5]int{20, 1, 64, 300, 0}, [5]int{1, 1, 64, 9300, 0}) {
-		t, err := c.tell(c.story(s[0], s[1], s[2], s[3], s[4]), 128, format)
+	for _, s := range pick(c, 2, [6]int{6, 2, 64, 200, 0, 0}, [6]int{4, 1, 128, 150, 70, 3}, [6]int{9, 3, 64, 1500, 0, 6}, [6]int{8, 2, 128, 1200, 0, 0},
+		[6]int{4, 1, 256, 1200, 512, 0}, [6]int{8, 1, 512, 1200, 0, 0}, [6]int{4, 4, 80, 130, 0, 0}, [6]int{2, 1, 96, 130, 64, 0}, [6]int{2, 2, 192, 130, 0, 0}, [6]int{20, 1, 64, 300, 0, 2}, [6]int{1, 1, 64, 9300, 0, 0}) {
+		story := c.story(s[0], s[1], s[2], s[3], s[4])
+		story.cap = float32(s[5]) / 2
+		t, err := c.tell(story, 128, format)
 		if err != nil {
 			return "", err
 		}
@@ -136,7 +142,7 @@ func (c *checker) attention(format compute.KVFormat, cost float64) (string, erro
 			return "", err
 		}
 		for i, p := range positions {
-			w.add(fmt.Sprintf("%d heads of %d over %d, %d positions, window %d, position %d", s[0], s[2], s[1], s[3], s[4], p), got.row(i+1), t.want(p))
+			w.add(fmt.Sprintf("%d heads of %d over %d, %d positions, window %d, cap %v, position %d", s[0], s[2], s[1], s[3], s[4], t.cap, p), got.row(i+1), t.want(p))
 		}
 		for _, v := range got.row(0) {
 			if v != 0 {

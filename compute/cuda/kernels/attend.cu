@@ -4,6 +4,7 @@
 //          ex2(score*c - max) to f16; sums and outputs times ex2(old max - new), then p·1 and p·v added by mma, 16 positions a
 //          link, ascending. A split (pages.cuh) that ends, and the last page: merged into the total,
 //              max = the larger    sum = sum*a + split*b    out = out*a + split*b    a, b = ex2(own max - max), by fma.
+//          A cap comes between the scores and their maximum: s = bend * tanh(s/bend), bend = cap/scale, as attend's `bent` has it.
 //          At the end out/sum, as out * (1/sum), to f16. The row's position and window alone decide it (R1 to R3).
 // Needs    q [rows, kvHeads*group*DIM] f32; values in pages finite, also where nothing was stored. Writes an operand. A row of
 //          slot -1 gives zeros.
@@ -12,9 +13,16 @@
 #include "pages.cuh"
 #include "queries.cuh"
 
+// bent is bend * tanh(s/bend) = bend - 2*bend / (1 + 2^(s * 2*log2(e)/bend)), each operator rounded.
+__device__ __forceinline__ float bent(float s, float bend) {
+    float e = ex2(__fmul_rn(s, __fdiv_rn(2.8853900817779268f, bend)));
+    return __fsub_rn(bend, __fdiv_rn(__fmul_rn(2.f, bend), __fadd_rn(1.f, e)));
+}
+
 template <int D, class F>
 __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* positions, const int* slots, const int* tables,
-                       int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {
+                       int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window,
+                       float bend) {
     start();
     constexpr int NT = (D / 8 + 3) / 4; // n8 tiles of the output a warp
     constexpr float NONE = -INFINITY;
@@ -63,6 +71,7 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int k = p * PAGE + w * 16 + n * 8 + 2 * l + i % 2;
+                if (bend > 0) s[n][i] = bent(s[n][i], bend);
                 if (k > pos || k < from) s[n][i] = NONE;
                 top[i / 2] = fmaxf(top[i / 2], s[n][i]);
             }
@@ -128,7 +137,7 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
 
 #define ATTEND(D, name, F)                                                                                                       \
     KERNEL(128) attend_##D##_##name(half* out, const float* q, const uint8_t* kv, const int* positions, const int* slots,        \
-                                    const int* tables, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) { \
-        attend<D, F>(out, q, kv, positions, slots, tables, stride, layers, layer, kvHeads, group, tile, c, window);              \
+                                    const int* tables, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window, float bend) { \
+        attend<D, F>(out, q, kv, positions, slots, tables, stride, layers, layer, kvHeads, group, tile, c, window, bend);        \
     }
 EACH_WIDTH(ATTEND) EACH_FORMAT(ATTEND, 512)
