@@ -32,7 +32,7 @@ var formats = []mix{
 func (m *mix) of(t tensor, layers int) gguf.Type {
 	format := m.base
 	switch t.role {
-	case gain, decay:
+	case gain, decay, divisors:
 		return gguf.F32
 	case output:
 		format = m.more

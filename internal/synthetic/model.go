@@ -24,8 +24,11 @@ func New(name, format string) (*Model, error) {
 	m := &Model{shape: s, mix: mix}
 	for _, t := range s.tensors() {
 		of := gguf.Tensor{Name: t.name, Type: mix.of(t, s.layers), Shape: t.shape}
-		if t.role == decay {
+		switch t.role {
+		case decay:
 			of.Make = decays(t.shape[0])
+		case divisors:
+			of.Make = quarters(t.shape[0])
 		}
 		m.tensors = append(m.tensors, of)
 	}

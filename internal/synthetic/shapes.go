@@ -16,6 +16,7 @@ type shape struct {
 	tied                                       bool    // the embedding is the output matrix
 	scaling                                    float32 // of rotary positions, linear; 0: none
 	hybrid                                     *hybrid // nil: attention in every layer
+	gemma4                                     *gemma4 // nil: another family
 }
 
 // shapes are the models that can be made.
@@ -32,7 +33,7 @@ var shapes = []shape{
 		vocab: 262144, context: 32768, window: 512, eps: 1e-6, base: 1e6, tied: true},
 }
 
-func init() { shapes = append(shapes, hybrids...) }
+func init() { shapes = append(append(shapes, hybrids...), gemma4s...) }
 
 // metadata is what a file of the shape would say.
 func (s *shape) metadata() *gguf.Metadata {
@@ -62,6 +63,9 @@ func (s *shape) metadata() *gguf.Metadata {
 	if s.window > 0 {
 		set("attention.sliding_window", uint32(s.window))
 	}
+	if s.gemma4 != nil {
+		s.gemma4Metadata(set)
+	}
 	return m
 }
 
@@ -69,12 +73,13 @@ func (s *shape) metadata() *gguf.Metadata {
 type role int
 
 const (
-	gain   role = iota // of a norm, and what else is always F32
-	decay              // of a state: F32, below zero
-	weight             // any other matrix
-	output             // the matrix that gives logits
-	value              // makes an attention's values
-	down               // ends a gated layer
+	gain     role = iota // of a norm, and what else is always F32
+	decay                // of a state: F32, below zero
+	divisors             // of rotary frequencies: F32
+	weight               // any other matrix
+	output               // the matrix that gives logits
+	value                // makes an attention's values
+	down                 // ends a gated layer
 )
 
 // tensor is a tensor before its format is chosen. layer counts from 0.
@@ -99,7 +104,14 @@ func (s *shape) tensors() (list []tensor) {
 	if !s.tied {
 		add("output", output, 0, s.vocab, s.width)
 	}
+	if s.gemma4 != nil {
+		list = append(list, s.gemma4Tensors()...)
+	}
 	for i := range s.layers {
+		if s.gemma4 != nil {
+			list = append(list, s.gemma4Layer(i)...)
+			continue
+		}
 		if s.hybrid != nil {
 			list = append(list, s.hybridLayer(i)...)
 			continue
