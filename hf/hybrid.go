@@ -45,6 +45,9 @@ func init() {
 		families[kind] = &f
 	}
 	add("qwen3_5_text", "qwen35", qwen35Defaults, qwen35Config)
+	hybrid.layer, hybrid.fused = with(qwen2moeLayer, hybrid.layer), fusedHalves
+	add("qwen3_5_moe_text", "qwen35moe", qwen35MoEDefaults, sparse(qwen35Config))
+	add("qwen3_next", "qwen3next", qwen3NextDefaults, sparse(hybridConfig))
 }
 
 // The defaults of transformers' classes, beyond those of most.
@@ -57,6 +60,16 @@ var (
 		"hidden_size": number("4096"), "intermediate_size": number("12288"), "num_hidden_layers": number("32"), "num_attention_heads": number("16"),
 		"num_key_value_heads": number("4"), "max_position_embeddings": number("32768"), "vocab_size": number("248320"),
 	})
+	qwen35MoEDefaults = with(deltaDefaults, map[string]any{
+		"hidden_size": number("2048"), "intermediate_size": number("0"), "num_hidden_layers": number("40"), "num_attention_heads": number("16"),
+		"num_key_value_heads": number("2"), "max_position_embeddings": number("32768"), "vocab_size": number("248320"), "num_experts": number("256"),
+		"num_experts_per_tok": number("8"), "moe_intermediate_size": number("512"), "shared_expert_intermediate_size": number("512"),
+	})
+	qwen3NextDefaults = with(deltaDefaults, map[string]any{
+		"hidden_size": number("2048"), "intermediate_size": number("5632"), "num_hidden_layers": number("48"), "num_attention_heads": number("16"),
+		"num_key_value_heads": number("2"), "max_position_embeddings": number("32768"), "vocab_size": number("151936"), "num_experts": number("512"),
+		"num_experts_per_tok": number("10"), "moe_intermediate_size": number("512"), "shared_expert_intermediate_size": number("512"),
+	})
 )
 
 // hybridConfig is the configuration of all hybrids.
@@ -65,8 +78,6 @@ func hybridConfig(t *translation) {
 	t.activation("hidden_act", "silu")
 	t.refuse("attention_bias", !t.bool("attention_bias", false), "false")
 	t.refuse("norm_topk_prob", t.bool("norm_topk_prob", true), "true")
-	t.refuse("decoder_sparse_step", t.int("decoder_sparse_step", 1) == 1, "1")
-	t.refuse("mlp_only_layers", len(t.ints("mlp_only_layers")) == 0, "none")
 	t.rope("rope", t.ropeParameters(), true)
 
 	d := &t.delta
@@ -128,6 +139,16 @@ func (t *translation) sections() []int32 {
 		}
 	}
 	return sections
+}
+
+// sparse adds experts to a hybrid's configuration.
+func sparse(config func(t *translation)) func(t *translation) {
+	return func(t *translation) {
+		config(t)
+		t.everyLayer()
+		t.experts("moe_intermediate_size")
+		t.setInt("expert_shared_feed_forward_length", "shared_expert_intermediate_size", -1)
+	}
 }
 
 // deltaSizes are those of a hybrid's delta nets.

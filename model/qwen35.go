@@ -95,7 +95,10 @@ type qwen35Sparse struct {
 }
 
 func init() {
-	Register("qwen35", func() Family { return new(qwen35) })
+	for _, name := range []string{"qwen35", "qwen35moe"} {
+		Register(name, func() Family { return new(qwen35) })
+	}
+	Register("qwen3next", func() Family { return &qwen35{gates: compute.DeltaGates{Grouped: true}} })
 }
 
 func (m *qwen35) State() state.Layout {
