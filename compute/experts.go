@@ -2,7 +2,7 @@ package compute
 
 // Routing says how rows choose among experts.
 //
-// With l = w·x + LogitBias, and a score s[e] of softmax(l)[e] or sigmoid(l[e]), a row takes the Chosen experts of the largest key,
+// With the products l of the router, and a score s[e] of softmax(l)[e] or sigmoid(l[e]), a row takes the Chosen experts of the largest key,
 // s + ChoiceBias, the largest first and of equal ones the lower index. Where no ChoiceBias and no Groups ask for more, the key is
 // l itself, which orders as s does. Their weights are the scores themselves, without ChoiceBias:
 //
@@ -13,7 +13,6 @@ package compute
 type Routing struct {
 	Chosen     int     // experts that a row takes
 	Score      Score   //
-	LogitBias  Vector  // [experts]; zero: none
 	ChoiceBias Vector  // [experts], added to scores for choosing alone; zero: none
 	Normalise  bool    // weights add to one, before Scale
 	Scale      float32 // of all weights; 0 means 1
@@ -40,11 +39,10 @@ type Routes struct {
 
 // Experts are gated multilayer perceptrons, of which a row goes through a few.
 type Experts struct {
-	Gate, Up                   Weight // [experts, hidden, width]
-	Down                       Weight // [experts, width, hidden]
-	GateBias, UpBias, DownBias Vector // [experts*hidden], [experts*hidden], [experts*width]; zero: none
-	Gating                     Gating
-	Limit                      float32 // of ClampedSwiGLU
+	Gate, Up Weight // [experts, hidden, width]; a bias is [experts*hidden]
+	Down     Weight // [experts, width, hidden]; a bias is [experts*width]
+	Gating   Gating
+	Limit    float32 // of ClampedSwiGLU
 }
 
 // Gating is what becomes of a gate g and a value u.

@@ -18,7 +18,7 @@ type Weight struct {
 	Experts     int    // matrices of that shape, one for each expert; 0: this is one matrix
 	Format      string // of the source, for people: "Q4_K"
 	Bytes       int    // what a matmul reads
-	Bias        Vector // [Rows], added to products; zero: none
+	Bias        Vector // [Rows], of experts [Experts*Rows], added to products; zero: none
 	Mem         any    // owned by the backend
 }
 
@@ -99,6 +99,7 @@ type Ops interface {
 	//
 	//	o[r,h] = sum_t p[t] * v[t, h/group]    p = softmax_t(scale * q[r,h] . k[t, h/group])    0 <= pos(r)-t < window
 	//
+	// With a.Sinks, each head's softmax has one more score, which no query, cap or scale touches, whose p counts for the sum alone.
 	// With a.Cap, a score s is cap * tanh(s / cap) instead, as Scale computes it.
 	//
 	// Shapes: q, o [rows, heads*HeadDim]; heads is a multiple of kv.Heads. A row without a sequence gives zeros. With a.Gate, which is
@@ -149,9 +150,9 @@ type Ops interface {
 
 	// Experts takes each row through the experts that it has chosen, and adds what they give.
 	//
-	//	y[r] = sum_j w[r,j] * (Wd·gate(Wg·x[r] + bg, Wu·x[r] + bu) + bd)  + sigmoid(Gate[r]) * Out[r]    of expert e[r,j]
+	//	y[r] = sum_j w[r,j] * (Wd·gate(Wg·x[r], Wu·x[r]))  + sigmoid(Gate[r]) * Out[r]    of expert e[r,j]
 	//
-	// Shapes: x, y [rows, width]. The matrix products are MatMul's, bit for bit, whoever else chose the same expert. The sum begins
+	// Shapes: x, y [rows, width]. The matrix products, biases with them, are MatMul's, bit for bit, whoever else chose the same expert. The sum begins
 	// at zero and adds the experts in the order of Routes, by falling key, which is a property of the row; what is shared comes last.
 	Experts(x Tensor, r Routes, e Experts, shared Shared) Tensor
 
@@ -173,5 +174,6 @@ type Attn struct {
 	Scale  float32 // of q.k; 0 means 1/sqrt(HeadDim)
 	Window int     // positions a row sees, itself included; 0: all
 	Cap    float32 // that scores bend towards; 0: none
+	Sinks  Vector  // [heads], scores that take part in a head's softmax and have no value; zero: none
 	Gate   Tensor  // what QKNormRope got as a gated q; zero: no gate
 }

@@ -35,6 +35,7 @@ type RopeScaling struct {
 	BetaFast   float64 // yarn; 0 means 32
 	BetaSlow   float64 // yarn; 0 means 1
 	AttnFactor float64 // yarn: multiplies cosine and sine, over 1 + 0.1*ln(Factor); 0 means 1
+	Within     bool    // yarn: the ramp begins and ends within pairs, not at whole ones (gpt-oss)
 	Attention  float64 // yarn, longrope: the whole of what multiplies them; 0: AttnFactor says
 }
 
@@ -118,8 +119,11 @@ func (r *Rope) yarn(base float64, s RopeScaling) error {
 	pair := func(turns float64) float64 {
 		return float64(r.Dims) * exact.Log(float64(s.Original)/(turns*2*math.Pi)) / (2 * exact.Log(base))
 	}
-	low := max(0, math.Floor(pair(orDefault(s.BetaFast, 32))))
-	high := min(float64(r.Dims-1), math.Ceil(pair(orDefault(s.BetaSlow, 1))))
+	low, high := pair(orDefault(s.BetaFast, 32)), pair(orDefault(s.BetaSlow, 1))
+	if !s.Within {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(0, low), min(float64(r.Dims-1), high)
 	for j, f := range r.Freq {
 		ramp := min(1, max(0, (float64(j)-low)/max(0.001, high-low))) // 0: keep, 1: interpolate
 		r.Freq[j] = float64(f*(1-ramp)) + float64(f/s.Factor*ramp)

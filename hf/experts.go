@@ -162,8 +162,6 @@ func fusedGPTOSS(w weight) []weight {
 		w.Name += ".weight"
 	case part == "down_proj_bias":
 		w.Name = stem + "down_proj.bias"
-	case part == "sinks":
-		w.Name += ".weight"
 	}
 	return []weight{w}
 }

@@ -16,7 +16,7 @@ type bias struct {
 
 // bias finds a matrix's bias and checks its shape.
 func (b *binder) bias(field reflect.Value, matrix *gguf.Tensor, required bool) {
-	name, rows := stem(matrix)+".bias", matrix.Shape[:1]
+	name, rows := stem(matrix)+".bias", matrix.Shape[:len(matrix.Shape)-1]
 	t, ok := b.tensors[name]
 	switch {
 	case !ok && required:

@@ -160,10 +160,11 @@ func (b *binder) term(s string) int {
 
 // rope reads a rotary embedding: "neighbours" or "halves" says how GGUF files of the family pair a head's values;
 // ",windowed" is the one of windowed layers, with a base of its own (rope.freq_base_swa, 10000) and no scaling; ",divided" one
-// that must have divisors. `of` names the width of the heads that it turns, where layers differ; "": HeadDim.
+// that must have divisors, ",within" one of which yarn's ramp begins and ends within pairs. `of` names the width of the heads that it turns, where layers differ; "": HeadDim.
 func (b *binder) rope(kind, of string) *compute.Rope {
 	pairing, windowed := strings.CutSuffix(kind, ",windowed")
 	pairing, divided := strings.CutSuffix(pairing, ",divided")
+	pairing, within := strings.CutSuffix(pairing, ",within")
 	width, count := b.dims["HeadDim"], "rope.dimension_count"
 	if of != "" {
 		width = b.dims[of]
@@ -184,6 +185,7 @@ func (b *binder) rope(kind, of string) *compute.Rope {
 			Attention:  b.float("rope.scaling.yarn_attn_factor", 0),
 			BetaFast:   b.float("rope.scaling.yarn_beta_fast", 32),
 			BetaSlow:   b.float("rope.scaling.yarn_beta_slow", 1),
+			Within:     within,
 		}
 		if !b.divisors(&p, divided) {
 			return nil

@@ -11,24 +11,11 @@ import (
 //	x += Wo·attn(rope(rms(Wq·n)), rope(rms(Wk·n)), Wv·n)             n = rms(x)
 //	x += sum_e w_e Wd_e·(silu(Wg_e·n) ∘ (Wu_e·n))    e in top(Wr·n)  n = rms(x)
 type olmoe struct {
-	olmoeConfig
-	Embed   compute.Weight `tensor:"token_embd" shape:"Vocab,Width"`
-	Layer   []olmoeLayer   `tensor:"blk" count:"Layers"`
-	OutNorm compute.Vector `tensor:"output_norm" shape:"Width"`
-	Out     compute.Weight `tensor:"output,token_embd" shape:"Vocab,Width"` // second name: tied to the embedding
-}
-
-type olmoeConfig struct {
-	Layers  int           `meta:"block_count"`
-	Width   int           `meta:"embedding_length"`
-	Hidden  int           `meta:"feed_forward_length"`
-	Vocab   int           `meta:"vocab_size" default:"rows(token_embd)"`
-	Heads   int           `meta:"attention.head_count"`
-	KVHeads int           `meta:"attention.head_count_kv" default:"Heads"`
-	HeadDim int           `meta:"attention.key_length" default:"Width/Heads"`
-	Eps     float32       `meta:"attention.layer_norm_rms_epsilon"`
-	Rope    *compute.Rope `rope:"halves"`
+	denseConfig
 	expertsConfig
+	Rope *compute.Rope `rope:"halves"`
+	ends
+	Layer []olmoeLayer `tensor:"blk" count:"Layers"`
 }
 
 type olmoeLayer struct {
@@ -44,8 +31,6 @@ type olmoeLayer struct {
 }
 
 func init() { Register("olmoe", func() Family { return new(olmoe) }) }
-
-func (m *olmoe) State() state.Layout { return state.KV(m.Layers, m.KVHeads, m.HeadDim) }
 
 func (m *olmoe) Forward(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor {
 	x := ops.Embed(b, m.Embed, 1) // the residual stream

@@ -85,7 +85,7 @@ func file(t testing.TB, data []byte) *gguf.File {
 	return f
 }
 
-// eachTiny runs a test for every tiny model (tools/oracle/tiny.py).
+// eachTiny runs a test for every tiny model in float32 (tools/oracle/tiny.py).
 func eachTiny(t *testing.T, test func(t *testing.T, n int, name string, g *golden.Tiny)) {
 	files, err := filepath.Glob("testdata/tiny/*.json.gz")
 	if err != nil || len(files) == 0 {
@@ -97,6 +97,9 @@ func eachTiny(t *testing.T, test func(t *testing.T, n int, name string, g *golde
 			g, err := golden.LoadTiny(filepath.Join("testdata/tiny", name))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if g.MXFP4 {
+				t.Skip("its experts are not float32: TestExpertsInMXFP4ErrAsTheirActivationsDo")
 			}
 			test(t, n, name, g)
 		})

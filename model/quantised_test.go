@@ -64,6 +64,26 @@ func TestQuantisedCopiesErrAsTheirRoundingsDo(t *testing.T) {
 	})
 }
 
+// A folder's blocks and scales, and the same in GGUF, are what float32 transformers decodes them to: written out as float32 they agree
+// with it, and as they stand they err as 8-bit activations do.
+func TestExpertsInMXFP4ErrAsTheirActivationsDo(t *testing.T) {
+	g, err := golden.LoadTiny("testdata/tiny/gptoss-mxfp4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := file(t, g.GGUF)
+	full := quantised(t, model.GGUF(small), quantize.Options{Mix: "F32", Requantize: true})
+	agree(t, model.GGUF(full), g)
+	got, bound := deviation(t, model.GGUF(small), g), 0.0
+	for i := range 3 {
+		bound = max(bound, 2*deviation(t, moved(t, rand.New(rand.NewPCG(1, uint64(i))), model.GGUF(full), small), g))
+	}
+	t.Logf("logits err by %.2g of their size, bound %.2g", got, bound)
+	if !(got <= bound) {
+		t.Errorf("logits err by %.2g of their size, want at most %.2g", got, bound)
+	}
+}
+
 // deviation is the root mean square of the recorded logits' errors, over that of the logits.
 func deviation(t *testing.T, src model.Source, g *golden.Tiny) float64 {
 	t.Helper()

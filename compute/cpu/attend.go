@@ -108,3 +108,20 @@ func (total *partial) merge(out []float32, split *partial, splitOut []float32) {
 		out[d] = float32(out[d]*a) + float32(v*b)
 	}
 }
+
+// close is what a total's output is to be multiplied by: 1/sum, or with a sink, a score more, exp(peak - top) / (sum*exp(peak - top) +
+// exp(sink - top)) with the larger of both as top.
+func (total *partial) close(sink float32) float32 {
+	if sink == noSink {
+		return 1 / total.sums[0]
+	}
+	top := total.peak
+	if sink > top {
+		top = sink
+	}
+	a := exp(total.peak - top)
+	return a / (float32(total.sums[0]*a) + exp(sink-top))
+}
+
+// noSink is the score that adds nothing.
+var noSink = float32(math.Inf(-1))

@@ -160,11 +160,15 @@ func (w *attention) merge() {
 	}
 }
 
-// store divides the totals of a piece's vectors by their sums.
+// store divides the totals of a piece's vectors by their sums, sinks among them.
 func (w *attention) store(p *attendPiece, total *accumulator) {
 	for i := range total.parts {
 		r, h := i/w.heads, i%w.heads
-		dst, inverse := w.out.row(p.run.first+r, w.width)[(p.head+h)*w.dim:][:w.dim], 1/total.parts[i].sums[0]
+		sink := noSink
+		if !w.Sinks.IsZero() {
+			sink = values(w.Sinks)[p.head+h]
+		}
+		dst, inverse := w.out.row(p.run.first+r, w.width)[(p.head+h)*w.dim:][:w.dim], total.parts[i].close(sink)
 		for d, v := range total.out[i*w.dim:][:w.dim] {
 			dst[d] = v * inverse
 		}

@@ -15,7 +15,8 @@ type scene struct {
 	heads  int // of queries
 	shape  compute.KVShape
 	window int
-	cap    float32 // of scores; 0: none
+	cap    float32   // of scores; 0: none
+	sinks  []float32 // a score of each head without a value; nil: none
 	seqs   []sequence
 }
 
@@ -41,6 +42,15 @@ func newScene(rng *rand.Rand, heads, kvHeads, dim, window int, format compute.KV
 		s.seqs = append(s.seqs, sequence{n, normal(n * heads * dim), normal(n * kvHeads * dim), normal(n * kvHeads * dim)})
 	}
 	return s
+}
+
+// sinks, as a cap, says that there is none, but a sink for each head: below, among and above the scores.
+const sinks = -1
+
+func (s *scene) bend(cap float32) {
+	if s.cap = max(0, cap); cap == sinks {
+		s.sinks = []float32{-9, 0.5, 3, 12, 1, 2}[:s.heads]
+	}
 }
 
 // whole is the schedule that computes sequence i in one step.
@@ -104,7 +114,11 @@ func (s *scene) step(t testing.TB, d *Device, kv compute.KV, appended, attended 
 		b, tensors := s.batch(o, appended)
 		o.AppendKV(b, kv, tensors[1], tensors[2])
 		b, tensors = s.batch(o, attended)
-		return o.Attention(b, tensors[0], kv, compute.Attn{Window: s.window, Cap: s.cap})
+		a := compute.Attn{Window: s.window, Cap: s.cap}
+		if s.sinks != nil {
+			a.Sinks = d.Vector(s.sinks)
+		}
+		return o.Attention(b, tensors[0], kv, a)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +181,9 @@ func (s *scene) reference(p place) (want, bound []float64) {
 			}
 			top, low, size = max(top, scores[t]), min(low, scores[t]), max(size, abs/math.Sqrt(float64(dim)))
 		}
+		if s.sinks != nil {
+			top = max(top, float64(s.sinks[h]))
+		}
 		total, out, abs := 0.0, make([]float64, dim), make([]float64, dim)
 		for t := first; t <= p.position; t++ {
 			weight := math.Exp(scores[t] - top)
@@ -175,6 +192,9 @@ func (s *scene) reference(p place) (want, bound []float64) {
 				out[d] += weight * stored(x)
 				abs[d] += weight * math.Abs(stored(x))
 			}
+		}
+		if s.sinks != nil {
+			total += math.Exp(float64(s.sinks[h]) - top)
 		}
 		pages := float64(p.position-first)/compute.Page + 2
 		relative := 2*(float64(dim+3)*u*size+(top-low)*u+4e-7*float64(s.cap)+1e-7) + 2*pages*2e-7 + 1100*u
@@ -201,10 +221,12 @@ func TestAttentionAgreesWithFloat64(t *testing.T) {
 		{3, 1, 16, 1, compute.KVF16, 0},
 		{4, 2, 64, 90, compute.KVF16, 1.5},
 		{2, 1, 256, 0, compute.KVF32, 50},
+		{4, 2, 64, 128, compute.KVF16, sinks},
+		{4, 1, 32, 0, compute.KVF32, sinks},
 	} {
 		t.Run(fmt.Sprintf("%d to %d heads of %d, window %d, %v, cap %v", c.heads, c.kvHeads, c.dim, c.window, c.format, c.cap), func(t *testing.T) {
 			s := newScene(rand.New(rand.NewPCG(1, 1)), c.heads, c.kvHeads, c.dim, c.window, c.format, 1090, 65)
-			s.cap = c.cap
+			s.bend(c.cap)
 			d := openTest(t, 2, sets[0])
 			kv := s.cache(t, d)
 			s.step(t, d, kv, append(s.whole(0)[0], s.whole(1)[0]...), nil)
@@ -238,11 +260,12 @@ func TestAttentionRowsAreTheirOwn(t *testing.T) {
 		{3, 3, 0, 1100, 0},
 		{6, 2, 0, 300, 2},
 		{2, 1, 100, 1100, 0},
+		{4, 1, 0, 1300, sinks},
 	} {
 		t.Run(fmt.Sprintf("%d to %d heads, window %d, %d positions", c.heads, c.kvHeads, c.window, c.longest), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, uint64(c.window+c.heads)))
 			s := newScene(rng, c.heads, c.kvHeads, 16, c.window, compute.KVF16, 70, 130, c.longest)
-			s.cap = c.cap
+			s.bend(c.cap)
 			plain := openTest(t, 1, &goKernels)
 			want := map[place][]float32{}
 			for i := range s.seqs {

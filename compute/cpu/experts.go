@@ -26,8 +26,8 @@ func (s *step) Experts(x compute.Tensor, r compute.Routes, e compute.Experts, sh
 		first, last := from*group, min(to*group, hidden)
 		for i := k.first; i < k.first+k.rows; i++ {
 			gi, ui := g.row(i, hidden)[first:last], u.row(i, hidden)[first:last]
-			s.addBias(gi, e.GateBias, k.expert*hidden+first)
-			s.addBias(ui, e.UpBias, k.expert*hidden+first)
+			s.addBias(gi, e.Gate.Bias, k.expert*hidden+first)
+			s.addBias(ui, e.Up.Bias, k.expert*hidden+first)
 			s.gateRow(gi, ui, &e)
 		}
 	})
@@ -39,7 +39,7 @@ func (s *step) Experts(x compute.Tensor, r compute.Routes, e compute.Experts, sh
 		s.multiply(thread, d.rows, g, down[k.expert], k, from, to)
 		first, last := from*group, min(to*group, e.Down.Rows)
 		for i := k.first; i < k.first+k.rows; i++ {
-			s.addBias(d.row(i, e.Down.Rows)[first:last], e.DownBias, k.expert*e.Down.Rows+first)
+			s.addBias(d.row(i, e.Down.Rows)[first:last], e.Down.Bias, k.expert*e.Down.Rows+first)
 		}
 	})
 	weights := r.Mem.(*routes).weights

@@ -23,9 +23,8 @@ func newBank(t testing.TB, d *Device, rng *rand.Rand, format gguf.Type, experts,
 	b := &bank{Experts: compute.Experts{Gating: gating, Limit: 0.75}}
 	for i, m := range []struct {
 		all         *compute.Weight
-		bias        *compute.Vector
 		rows, width int
-	}{{&b.Gate, &b.GateBias, hidden, width}, {&b.Up, &b.UpBias, hidden, width}, {&b.Down, &b.DownBias, width, hidden}} {
+	}{{&b.Gate, hidden, width}, {&b.Up, hidden, width}, {&b.Down, width, hidden}} {
 		f := *known(format)
 		var data [][]byte
 		for range experts {
@@ -47,7 +46,7 @@ func newBank(t testing.TB, d *Device, rng *rand.Rand, format gguf.Type, experts,
 		b.bias[i] = make([]float32, experts*m.rows)
 		if biased {
 			normal(rng, 0, b.bias[i])
-			*m.bias = d.Vector(b.bias[i])
+			m.all.Bias = d.Vector(b.bias[i])
 		}
 	}
 	return b
@@ -63,7 +62,7 @@ func (b *bank) row(o *step, x []float32, e int) []float32 {
 	product := func(i int, x compute.Tensor) compute.Tensor {
 		y := o.MatMul(x, b.one[i][e])
 		for j := range y.Width {
-			if b.GateBias.Mem != nil {
+			if b.Gate.Bias.Mem != nil {
 				mem(y).rows[j] += b.bias[i][e*y.Width+j]
 			}
 		}
@@ -129,17 +128,17 @@ func TestExpertsAreDenseLayersOfTheirRows(t *testing.T) {
 }
 
 // route is what Routing says, in float64 and by sorting.
-func route(l []float32, o compute.Routing, logitBias, choiceBias, scales []float32) (experts []int, weights []float64) {
+func route(l []float32, o compute.Routing, choiceBias, scales []float32) (experts []int, weights []float64) {
 	n := len(l)
 	s, key, order, sum := make([]float64, n), make([]float64, n), make([]int, n), 0.0
 	for e := range l {
-		s[e] = math.Exp(float64(l[e] + logitBias[e]))
+		s[e] = math.Exp(float64(l[e]))
 		sum += s[e]
 		order[e] = e
 	}
 	for e := range s {
 		if s[e] /= sum; o.Score == compute.Sigmoid {
-			s[e] = 1 / (1 + math.Exp(-float64(l[e]+logitBias[e])))
+			s[e] = 1 / (1 + math.Exp(-float64(l[e])))
 		}
 		key[e] = s[e] + float64(choiceBias[e])
 	}
@@ -202,18 +201,18 @@ func identity(t testing.TB, d *Device, n int) compute.Weight {
 func TestRouterAgreesWithFloat64(t *testing.T) {
 	const n, rows = 64, 33
 	for _, c := range []struct {
-		name                  string
-		o                     compute.Routing
-		logit, choice, scales bool
+		name           string
+		o              compute.Routing
+		choice, scales bool
 	}{
-		{"softmax over the chosen ones", compute.Routing{Chosen: 8, Normalise: true}, false, false, false},
-		{"softmax over all", compute.Routing{Chosen: 8}, false, false, false},
-		{"softmax with biased products, and a scale for each expert", compute.Routing{Chosen: 4, Normalise: true}, true, false, true},
-		{"softmax, chosen by a bias", compute.Routing{Chosen: 6, Normalise: true}, false, true, false},
-		{"sigmoid", compute.Routing{Chosen: 2, Score: compute.Sigmoid}, false, false, false},
-		{"sigmoid, chosen by a bias, normalised and scaled", compute.Routing{Chosen: 8, Score: compute.Sigmoid, Normalise: true, Scale: 2.5}, false, true, false},
-		{"sigmoid in groups", compute.Routing{Chosen: 8, Score: compute.Sigmoid, Normalise: true, Groups: 8, KeptGroups: 3}, false, true, false},
-		{"one group", compute.Routing{Chosen: 8, Score: compute.Sigmoid, Groups: 1, KeptGroups: 1}, false, true, false},
+		{"softmax over the chosen ones", compute.Routing{Chosen: 8, Normalise: true}, false, false},
+		{"softmax over all", compute.Routing{Chosen: 8}, false, false},
+		{"softmax with a scale for each expert", compute.Routing{Chosen: 4, Normalise: true}, false, true},
+		{"softmax, chosen by a bias", compute.Routing{Chosen: 6, Normalise: true}, true, false},
+		{"sigmoid", compute.Routing{Chosen: 2, Score: compute.Sigmoid}, false, false},
+		{"sigmoid, chosen by a bias, normalised and scaled", compute.Routing{Chosen: 8, Score: compute.Sigmoid, Normalise: true, Scale: 2.5}, true, false},
+		{"sigmoid in groups", compute.Routing{Chosen: 8, Score: compute.Sigmoid, Normalise: true, Groups: 8, KeptGroups: 3}, true, false},
+		{"one group", compute.Routing{Chosen: 8, Score: compute.Sigmoid, Groups: 1, KeptGroups: 1}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, rng := openTest(t, 2, sets[0]), rand.New(rand.NewPCG(1, 2))
@@ -229,18 +228,17 @@ func TestRouterAgreesWithFloat64(t *testing.T) {
 				}
 				return v, d.Vector(v)
 			}
-			logit, lv := vector(c.logit, 0)
 			choice, cv := vector(c.choice, 0)
 			scales, sv := vector(c.scales, 1)
 			o := c.o
-			o.LogitBias, o.ChoiceBias, o.Scales = lv, cv, sv
+			o.ChoiceBias, o.Scales = cv, sv
 			w := identity(t, d, n)
 			runStep(t, d, func(s *step) compute.Tensor {
 				x, m := drawn(s, rng, rows, n)
 				l := slices.Clone(m.rows)
 				r := s.Router(x, w, o).Mem.(*routes)
 				for i := range rows {
-					experts, weights := route(l[i*n:][:n], o, logit, choice, scales)
+					experts, weights := route(l[i*n:][:n], o, choice, scales)
 					for j := range experts {
 						at := i*o.Chosen + j
 						if got := int(r.experts[at]); got != experts[j] {

@@ -27,7 +27,7 @@ func (s *step) Router(x compute.Tensor, w compute.Weight, o compute.Routing) com
 // chooser is a Routing with its vectors at hand; nil where there is none.
 type chooser struct {
 	compute.Routing
-	logitBias, choiceBias, scales []float32
+	choiceBias, scales []float32
 }
 
 func newChooser(o compute.Routing) *chooser {
@@ -35,7 +35,7 @@ func newChooser(o compute.Routing) *chooser {
 	for _, v := range []struct {
 		to   *[]float32
 		from compute.Vector
-	}{{&c.logitBias, o.LogitBias}, {&c.choiceBias, o.ChoiceBias}, {&c.scales, o.Scales}} {
+	}{{&c.choiceBias, o.ChoiceBias}, {&c.scales, o.Scales}} {
 		if !v.from.IsZero() {
 			*v.to = values(v.from)
 		}
@@ -45,9 +45,6 @@ func newChooser(o compute.Routing) *chooser {
 
 // choose fills a row's experts and weights from its products l, which it changes. key is room for as many.
 func (c *chooser) choose(experts []int32, weights, l, key []float32) {
-	if c.logitBias != nil {
-		addGo(l, l, c.logitBias)
-	}
 	copy(key, l)
 	byScore := c.choiceBias != nil || c.Groups > 0
 	if byScore || c.Score == compute.Sigmoid || !c.Normalise {

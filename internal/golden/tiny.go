@@ -17,6 +17,7 @@ type Tiny struct {
 	Keys    []string // of GGUF, without the family, that say more than its converter does
 	GGUF    []byte   // the model file, as llama.cpp's converter writes it
 	Saved   bool     // transformers has words for the model: Unpack it
+	MXFP4   bool     // experts are stored so; all else is float32
 	Prompts []Prompt
 
 	path string
@@ -49,7 +50,7 @@ func LoadTiny(path string) (*Tiny, error) {
 		Family, Note, SHA256 string
 		Vocab, States, Width int
 		Keys                 []string
-		Saved                bool
+		Saved, MXFP4         bool
 		Prompts              []struct {
 			Prompt
 			Logits, Hidden []byte // base64 in JSON, little-endian float32
@@ -62,7 +63,7 @@ func LoadTiny(path string) (*Tiny, error) {
 		return nil, fmt.Errorf("golden: %s.gguf.gz: SHA-256 %x, want %s as the JSON beside it says; make both again with tools/oracle/tiny.py",
 			path, sum, file.SHA256)
 	}
-	t := &Tiny{Family: file.Family, Note: file.Note, Vocab: file.Vocab, Keys: file.Keys, GGUF: gguf, Saved: file.Saved, path: path}
+	t := &Tiny{Family: file.Family, Note: file.Note, Vocab: file.Vocab, Keys: file.Keys, GGUF: gguf, Saved: file.Saved, MXFP4: file.MXFP4, path: path}
 	for i, p := range file.Prompts {
 		n := len(p.Positions)
 		if len(p.Logits) != 4*n*file.Vocab || len(p.Hidden) != 4*n*file.States*file.Width || len(p.LogProbs) != len(p.Tokens)-1 {

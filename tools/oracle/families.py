@@ -38,6 +38,7 @@ class Model:
     keys: dict = field(default_factory=dict)  # GGUF keys, without the family, written over what llama.cpp's converter says
     rotated: int = 0  # leading dimensions of a head that rotate where transformers turns whole heads; 0: all
     shard: str = "1GB"  # the most that a file of the folder holds
+    mxfp4: bool = False  # experts' matrices are stored in MXFP4, which loses nothing of them
     mixed: bool = False  # transformers insists on float32 somewhere: the goldens are float32's
 
 
@@ -148,6 +149,10 @@ HYBRID = [
           dict(num_hidden_layers=3, intermediate_size=64, num_local_experts=4, num_experts_per_tok=2, sliding_window=16, tie_word_embeddings=False,
                layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
           {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 32}),
+    Model("gptoss-mxfp4", "gpt_oss", "experts in MXFP4; windows of 32; five experts of eight",
+          dict(num_hidden_layers=2, intermediate_size=32, num_local_experts=8, num_experts_per_tok=5, sliding_window=32, tie_word_embeddings=False,
+               layer_types=["sliding_attention", "full_attention"]),
+          {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 32}, mxfp4=True),
 ]
 
 TINY += HYBRID

@@ -185,6 +185,27 @@ def convert(m, folder, path):
     return gguf.MODEL_ARCH_NAMES[kind.model_arch]
 
 
+def to_mxfp4(folder):
+    """Stores experts' matrices as gpt-oss's checkpoints do: codes of 4 bits, two neighbours a byte, beside an exponent for each 32."""
+    codes = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    path = folder / "model.safetensors"
+    out = {}
+    for name, w in safetensors.torch.load_file(path).items():
+        if not name.endswith(("gate_up_proj", "down_proj")):
+            out[name] = w
+            continue
+        blocks = w.transpose(1, 2).unflatten(2, (-1, 32))
+        exponent = torch.floor(torch.log2(blocks.abs().amax(-1))) - 1  # the largest code is 3 or 2
+        code = (blocks / 2 ** exponent.unsqueeze(-1)).unsqueeze(-1).sub(codes).abs().argmin(-1)
+        assert (codes[code] * 2 ** exponent.unsqueeze(-1) == blocks).all()
+        out[name + "_blocks"] = (code[..., 0::2] | code[..., 1::2] << 4).to(torch.uint8).contiguous()
+        out[name + "_scales"] = (exponent + 127).to(torch.uint8).contiguous()
+    safetensors.torch.save_file(out, path, {"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4"}
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+
+
 def packed(folder):
     """A zip of the files of a folder, the same bytes each time."""
     data = io.BytesIO()
@@ -213,6 +234,8 @@ def make(m, out):
             seed += 1
         seed -= 1
         model.to(torch.float32).save_pretrained(folder, max_shard_size=m.shard)
+        if m.mxfp4:
+            to_mxfp4(folder)
         family = convert(m, folder, path)
         if not m.rotated:  # config.json cannot say so
             (out / f"{m.name}.zip").write_bytes(packed(folder))
@@ -220,7 +243,7 @@ def make(m, out):
     squeeze(out / f"{m.name}.gguf.gz", data)
     squeeze(out / f"{m.name}.json.gz", json.dumps({
         "family": family, "note": m.note, "seed": seed, "vocab": vocab, "states": model.config.num_hidden_layers + 1, "width": model.config.hidden_size,
-        "keys": list(m.keys), "saved": not m.rotated, "sha256": hashlib.sha256(data).hexdigest(),
+        "keys": list(m.keys), "saved": not m.rotated, "mxfp4": m.mxfp4, "sha256": hashlib.sha256(data).hexdigest(),
         "prompts": prompts,
     }, ensure_ascii=False).encode())
     size = sum(p.stat().st_size for p in out.glob(f"{m.name}.*"))
