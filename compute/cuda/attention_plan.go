@@ -75,12 +75,8 @@ const fewPairs = 64
 func (d *Device) attendForms(kv compute.KVShape) [2]attendForm {
 	dim := kv.HeadDim
 	name := fmt.Sprintf("%d_%s", dim, kvFormats[kv.Format])
-	perMultiprocessor := 2
-	if dim > 192 { // by the registers that attend_few takes
-		perMultiprocessor = 1
-	}
-	few := attendForm{kernel: "attend_few_" + name, pairs: 16, heads: 16, least: 1, slots: perMultiprocessor * d.multiprocessors, begin: 32, merge: 1, entries: 64,
-		block: 160, shared: 96 << 10}
+	few := attendForm{kernel: "attend_few_" + name, pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, begin: 32, merge: 1, entries: 64,
+		block: 320, shared: 88 << 10}
 	many := attendForm{kernel: "attend_many_" + name, pairs: 128, heads: 128, least: 32, slots: d.multiprocessors, begin: 16, merge: 8, block: 384}
 	if dim > 128 {
 		many.pairs, many.heads = 64, 64

@@ -39,6 +39,7 @@ type Device struct {
 		at    pointer
 		bytes int
 	}
+	gate   pointer // counter of programs
 	step   step
 	output pinnedBuffer
 	fault  error // sticky: the context is of no more use

@@ -234,7 +234,7 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 		for _, rows := range []int{1, 16, 20, 64, 100} {
 			m := newToy(t, d, format, headDims[3+rows%4%3])
 			b := rowsAt(rows, 3)
-			for _, d.step.plain = range []bool{true, false} {
+			for _, d.step.plain = range []bool{true, false, false, false} { // the third becomes a graph, with a program
 				if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, b) }); err != nil {
 					t.Fatal(err)
 				}
@@ -294,17 +294,17 @@ func TestAStepThatRepeatsBecomesAGraphOfTheSameLaunches(t *testing.T) {
 		if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(2, position)) }); err != nil {
 			t.Fatal(err)
 		}
-		if position == 0 {
+		if position == 1 { // position 0 was launched kernel by kernel
 			first = slices.Clone(f.issued)
-		} else if !slices.Equal(first, f.issued) {
-			t.Fatalf("position %d is launched unlike position 0", position)
+		} else if position > 1 && !slices.Equal(first, f.issued) {
+			t.Fatalf("position %d is launched unlike position 1", position)
 		}
 	}
 	if f.replays != 129 || len(d.graphs.list) != 1 {
 		t.Errorf("%d replays of %d graphs, want 129 of 1", f.replays, len(d.graphs.list))
 	}
-	if n := d.Kernels(); n == 0 || n != len(first) {
-		t.Errorf("%d kernels, %d launches", n, len(first))
+	if n := d.Kernels(); n == 0 || len(first) >= n {
+		t.Errorf("%d operations are %d launches, want fewer: a program", n, len(first))
 	}
 }
 

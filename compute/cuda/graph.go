@@ -3,8 +3,8 @@ package cuda
 import "fmt"
 
 // graphs are the steps that have been captured. A step is its list of launches: one that equals an earlier list replays that
-// graph; one seen for the second time is captured; others are issued launch by launch. Nobody says "decode": whatever
-// repeats becomes a graph.
+// graph; one seen for the second time is captured, with programs in it (program.go); others are issued launch by launch. Nobody
+// says "decode": whatever repeats becomes a graph.
 type graphs struct {
 	list   []*graph
 	recent [64]uint64 // hashes of lists that were issued as they were
@@ -20,7 +20,8 @@ type graph struct {
 	hash     uint64
 	launches []launch
 	exec     handle
-	used     int // clock
+	programs []pointer // their memory
+	used     int       // clock
 }
 
 // hashOf mixes what distinguishes lists: kernels, grids, arguments.
@@ -88,10 +89,14 @@ func (d *Device) issue(list []launch) error {
 // capture makes a graph of a list and keeps it. With the cache full it takes over the graph used least recently, by an update
 // where the two have the same shape.
 func (d *Device) capture(list []launch) (*graph, error) {
+	fused, programs, err := d.fuse(list)
+	if err != nil {
+		return nil, err
+	}
 	if err := check(d.driver, d.driver.captureBegin(d.stream), "cuStreamBeginCapture"); err != nil {
 		return nil, err
 	}
-	err := d.launchAll(list)
+	err = d.launchAll(fused)
 	h, s := d.driver.captureEnd(d.stream)
 	if err != nil {
 		return nil, err
@@ -100,7 +105,7 @@ func (d *Device) capture(list []launch) (*graph, error) {
 		return nil, err
 	}
 	defer d.driver.graphDestroy(h)
-	c := &graph{launches: append([]launch(nil), list...)}
+	c := &graph{launches: append([]launch(nil), list...), programs: programs}
 	if g := &d.graphs; len(g.list) < maxGraphs {
 		g.list = append(g.list, c)
 	} else {
@@ -112,6 +117,11 @@ func (d *Device) capture(list []launch) (*graph, error) {
 		}
 		was := g.list[oldest]
 		g.list[oldest] = c
+		for _, p := range was.programs {
+			if err := d.free(p); err != nil {
+				return nil, err
+			}
+		}
 		updated, s := d.driver.graphUpdate(was.exec, h)
 		if err := check(d.driver, s, "cuGraphExecUpdate(%d kernels)", len(list)); err != nil {
 			return nil, err

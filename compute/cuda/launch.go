@@ -23,6 +23,7 @@ type launch struct {
 	grid, block [3]uint32
 	shared      uint32 // dynamic, bytes
 	cluster     uint32 // blocks along x; 0: none
+	cooperative bool   // all blocks run at once, or the launch fails; it waits for the kernels before it
 	count       int
 	args        [maxArgs]uint64
 }

@@ -233,11 +233,14 @@ type launchAttribute struct {
 }
 
 func (l *libcuda) launch(k *launch, stream handle) status {
-	const clusterDimension, programmaticSerialization = 4, 6
+	const cooperative, clusterDimension, programmaticSerialization = 2, 4, 6
 	c := &l.config
 	c.grid, c.block, c.shared, c.stream = k.grid, k.block, k.shared, stream
 	c.attributes, c.count = unsafe.Pointer(&c.attribute), 0
-	if k.kernel.dependent {
+	if k.cooperative {
+		c.attribute[c.count] = launchAttribute{id: cooperative, value: [16]uint32{1}}
+		c.count++
+	} else if k.kernel.dependent {
 		c.attribute[c.count] = launchAttribute{id: programmaticSerialization, value: [16]uint32{1}}
 		c.count++
 	}

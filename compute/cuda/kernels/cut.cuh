@@ -12,7 +12,7 @@
 #include "common.cuh"
 
 struct Cut {
-    int tiles, segments, blocks;
+    int tiles, segments, blocks, block; // block: this one
     bool whole;
 
     // In 32 bits: matmul.go refuses what does not fit.
@@ -31,10 +31,10 @@ struct Runs {
 
     __device__ Runs(const Cut& c) : cut(c), late(0) {
         if (c.whole) {
-            unit = blockIdx.x * c.segments, end = c.tiles * c.segments;
+            unit = c.block * c.segments, end = c.tiles * c.segments;
             return;
         }
-        first = c.begin(blockIdx.x), end = c.begin(blockIdx.x + 1);
+        first = c.begin(c.block), end = c.begin(c.block + 1);
         int into = first % c.segments;
         if (into) late = min(end - first, c.segments - into);
         unit = first + late;

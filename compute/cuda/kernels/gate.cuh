@@ -1,0 +1,27 @@
+// Gated activations, eight values of a row: gate.cu states the formulas.
+#pragma once
+#include "operand.cuh"
+
+struct Silu {
+    static __device__ float of(float x) { return __fdiv_rn(x, __fadd_rn(1.f, exp_(-x))); }
+};
+struct Gelu {
+    static __device__ float of(float x) {
+        float t = __fadd_rn(__fmul_rn(0.044715f, __fmul_rn(x, x)), 1.f);
+        float z = __fmul_rn(__fmul_rn(x, t), 1.5957691216057308f);
+        return __fdiv_rn(x, __fadd_rn(1.f, exp_(-z)));
+    }
+};
+
+// gate_8 is values k .. k+7 of a row; k < padded(width).
+template <class Act>
+__device__ __forceinline__ void gate_8(half* y, const float* g, const float* u, int width, int tile, float scale, int row, int k) {
+    float a[8] = {}, b[8];
+    if (k < width) {
+        load8(a, g + (size_t)row * width + k);
+        load8(b, u + (size_t)row * width + k);
+#pragma unroll
+        for (int i = 0; i < 8; i++) a[i] = __fmul_rn(Act::of(a[i]), b[i]);
+    }
+    store8(y, row, k, tile, padded(width), a, scale);
+}

@@ -1,0 +1,284 @@
+package cuda
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"memra/compute"
+)
+
+// A program is launches of a step with few rows that run as one: kernels/program.cuh says how, and why. Steps are recorded as ever;
+// when a list of launches becomes a graph, runs of launches that a program knows become one launch (fuse).
+
+// programs are the kernels, by the rows of an operand's tile: blocks a multiprocessor, and bytes of shared memory for a block's ring.
+var programs = map[int]struct{ blocks, ring int }{8: {2, 98 << 10}, 16: {2, 98 << 10}, 32: {2, 98 << 10}, 64: {1, 208 << 10}}
+
+// programLayouts are the packed forms that it multiplies by.
+var programLayouts = []*layout{layoutQ8, layoutQ4, layoutQ4M, layoutQ5, layoutQ5M, layoutQ6, layoutF16}
+
+// operation is what a program can do: a kernel of its name computes the same.
+type operation struct {
+	name   string // of kernels/program.cuh
+	kernel string // "": no launch is recorded as such
+	params int    // of the kernel, lest one be added that the program does not know
+}
+
+// operations are EACH_OPERATION of kernels/program.cuh, in its order.
+var operations = func() (all []operation) {
+	add := func(name, kernel string, params int) { all = append(all, operation{name, kernel, params}) }
+	add("add_norm", "add_norm", 10)
+	add("qk_norm_rope", "qk_norm_rope", 12)
+	for _, f := range []string{"f16", "q8_0", "e4m3"} {
+		add("append_kv_"+f, "append_kv_"+f, 10)
+	}
+	for _, f := range []string{"f16", "q8_0", "e4m3"} {
+		add("rope_append_"+f, "", 19)
+	}
+	add("swiglu", "swiglu", 6)
+	add("geglu", "geglu", 6)
+	add("to_operand", "to_operand", 5)
+	add("to_rows", "to_rows", 5)
+	add("gather", "gather", 6)
+	for _, l := range programLayouts {
+		add("matmul_"+l.name, "matmul_hopper_"+l.name, 19)
+	}
+	for _, d := range []string{"64", "128", "256"} {
+		for _, f := range []string{"f16", "q8_0", "e4m3"} {
+			add("attend_"+d+"_"+f, "attend_few_"+d+"_"+f, 16)
+		}
+	}
+	return all
+}()
+
+// Arguments of kernels that a program looks at.
+const (
+	ropeKeys, ropeHeads, ropeKVHeads, ropeDim                                                                 = 1, 6, 7, 8
+	appendPages, appendKeys, appendValues, appendSlots, appendTables, appendStride, appendLayers, appendLayer = 0, 1, 2, 4, 5, 6, 7, 8
+	matmulOperand, matmulPartials, matmulKTiles, matmulStages                                                 = 12, 13, 14, 17
+	attendLayers                                                                                              = 9
+)
+
+// programHeadDim is the widest head that a program turns.
+const programHeadDim = 256
+
+// instruction is Instruction of kernels/program.cuh.
+type instruction struct {
+	operation, phase, x, y int32
+	args                   [maxArgs]uint64
+}
+
+// draft is a program that is being put together.
+type draft struct {
+	tile  int // of its matmuls; 0: none yet
+	list  []instruction
+	of    []launch // what the instructions came from, a launch each but for appends that joined a rotation
+	phase int32
+}
+
+// fuse puts programs in the place of runs of launches. What it allocates is freed with the device: captured launches know it.
+func (d *Device) fuse(list []launch) ([]launch, []pointer, error) {
+	if d.target != "sm_90a" {
+		return list, nil, nil
+	}
+	var out []launch
+	var memory []pointer
+	var p draft
+	end := func() error {
+		defer func() { p = draft{} }()
+		if p.tile == 0 || len(p.of) < 2 {
+			out = append(out, p.of...)
+			return nil
+		}
+		l, at, err := d.program(&p)
+		if err != nil {
+			return err
+		}
+		out, memory = append(out, l), append(memory, at)
+		return nil
+	}
+	for i := range list {
+		if p.add(&list[i]) {
+			continue
+		}
+		if err := end(); err != nil {
+			return nil, memory, err
+		}
+		if !p.add(&list[i]) {
+			out = append(out, list[i])
+		}
+	}
+	err := end()
+	return out, memory, err
+}
+
+// add appends a launch, if the program can have it.
+func (p *draft) add(l *launch) bool {
+	name, tile := l.kernel.name, 0
+	if rest, ok := strings.CutPrefix(name, "matmul_hopper_"); ok {
+		layout, rows, _ := strings.Cut(rest, "_")
+		name, tile = "matmul_hopper_"+layout, atoi(rows)
+		if _, ok := programs[tile]; !ok || p.tile != 0 && p.tile != tile {
+			return false
+		}
+	}
+	op := slices.IndexFunc(operations, func(o operation) bool { return o.kernel == name && o.params == l.count })
+	if op < 0 {
+		return false
+	}
+	in := instruction{operation: int32(op), x: int32(l.grid[0]), y: int32(l.grid[1]), args: l.args}
+	follows := false // it needs nothing that the instruction before makes in another block
+	switch {
+	case name == "qk_norm_rope" && l.args[ropeDim] > programHeadDim:
+		return false
+	case name == "add_norm":
+		follows = p.last("add_norm") && p.list[len(p.list)-1].x == in.x // rows stay with their blocks
+	case tile != 0:
+		p.tile = tile
+		follows = p.last("matmul_") && p.list[len(p.list)-1].args[matmulOperand] == in.args[matmulOperand]
+	case in.y > 0 && slices.Contains([]string{"swiglu", "geglu", "to_operand", "to_rows", "gather"}, name):
+		in.x = in.y // rows
+	case strings.HasPrefix(name, "append_kv_") && p.last("qk_norm_rope"):
+		if rope := &p.list[len(p.list)-1]; rope.args[ropeKeys] == in.args[appendKeys] && rope.args[ropeKVHeads] == uint64(in.y) {
+			rope.operation = int32(slices.IndexFunc(operations, func(o operation) bool { return o.name == "rope_append_"+name[len("append_kv_"):] }))
+			rope.args[12], rope.args[13], rope.args[14], rope.args[15] = in.args[appendPages], in.args[appendValues], in.args[appendSlots], in.args[appendTables]
+			rope.args[16], rope.args[17], rope.args[18] = in.args[appendStride], in.args[appendLayers], in.args[appendLayer]
+			p.of = append(p.of, *l)
+			return true
+		}
+	}
+	if len(p.list) > 0 && !follows {
+		p.phase++
+	}
+	in.phase = p.phase
+	p.list, p.of = append(p.list, in), append(p.of, *l)
+	return true
+}
+
+// last reports whether the last instruction is an operation whose name begins like this.
+func (p *draft) last(name string) bool {
+	return len(p.list) > 0 && strings.HasPrefix(operations[p.list[len(p.list)-1].operation].name, name)
+}
+
+func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
+
+// program brings a draft to the device.
+func (d *Device) program(p *draft) (launch, pointer, error) {
+	kind := programs[p.tile]
+	stage, stages := p.stage(kind.ring)
+	sums, err := d.partialSums(p.place(0, stage))
+	if err != nil {
+		return launch{}, 0, err
+	}
+	p.place(sums, stage)
+	if d.gate == 0 {
+		if d.gate, err = d.alloc(256, "a program's counter"); err != nil {
+			return launch{}, 0, err
+		}
+		if err := check(d.driver, d.driver.memset(d.gate, 0, 256, d.stream), "cuMemsetD8Async(256 bytes)"); err != nil {
+			return launch{}, 0, d.broken(err)
+		}
+	}
+	code := unsafe.Slice((*byte)(unsafe.Pointer(&p.list[0])), len(p.list)*int(unsafe.Sizeof(instruction{})))
+	at, err := d.alloc(len(code), "a program of %d instructions", len(p.list))
+	if err != nil {
+		return launch{}, 0, err
+	}
+	host, err := d.output.room(d, len(code))
+	if err != nil {
+		return launch{}, at, err
+	}
+	copy(host, code)
+	if err := check(d.driver, d.driver.copyIn(at, unsafe.Pointer(&host[0]), len(code), d.stream), "cuMemcpyHtoDAsync(%d bytes)", len(code)); err != nil {
+		return launch{}, at, d.broken(err)
+	}
+	if err := check(d.driver, d.driver.streamSynchronize(d.stream), "cuStreamSynchronize"); err != nil {
+		return launch{}, at, d.broken(err)
+	}
+	sh := shape{grid: grid(d.multiprocessors*kind.blocks, 1), block: 320, shared: stages * stage}
+	l := newLaunch(d.kernel(fmt.Sprintf("program_%d", p.tile)), sh, at.arg(), i32(len(p.list)), d.gate.arg(), i32(stage), i32(stages))
+	l.cooperative = true
+	return l, at, nil
+}
+
+// place gives the matmuls of each phase partial sums of their own, from a place on, and the number of tiles of K a stage. It returns
+// the bytes that all phases need.
+func (p *draft) place(sums pointer, stage int) (most int) {
+	used := 0
+	for i := range p.list {
+		in := &p.list[i]
+		if i > 0 && in.phase != p.list[i-1].phase {
+			used = 0
+		}
+		if p.matmul(in) {
+			in.args[matmulPartials] = uint64(sums) + uint64(used)
+			in.args[matmulStages] = uint64(min(hopperSegment/tileK, stage/p.perK(in)))
+			used += p.partials(in)
+		}
+		most = max(most, used)
+	}
+	return most
+}
+
+func (p *draft) matmul(in *instruction) bool {
+	return strings.HasPrefix(operations[in.operation].name, "matmul_")
+}
+
+// perK is what a stage holds for each tile of K of a matmul: x, and W for two warpgroups.
+func (p *draft) perK(in *instruction) int {
+	name := strings.TrimPrefix(operations[in.operation].name, "matmul_")
+	i := slices.IndexFunc(programLayouts, func(l *layout) bool { return l.name == name })
+	return 2*tileK*p.tile + 2*programLayouts[i].bytes
+}
+
+// partials is the bytes of partial sums of a matmul.
+func (p *draft) partials(in *instruction) int {
+	tiles := 0
+	for i := range 3 {
+		tiles += ceilDiv(int(in.args[4*i+3]), hopperOutputs)
+	}
+	return 4 * min(tiles, int(in.x)) * ceilDiv(int(in.args[matmulKTiles])*tileK, hopperSegment) * hopperOutputs * p.tile
+}
+
+// stage chooses the bytes of a stage: those that fill the ring best, by the weight that the program reads most of; pages of the KV cache
+// have to fit.
+func (p *draft) stage(ring int) (stage, stages int) {
+	const most = 16 // MOST_STAGES of kernels/ring.cuh
+	least := 0
+	read := map[int]int{} // tiles of weights, by perK
+	for i := range p.list {
+		in := &p.list[i]
+		if name, ok := strings.CutPrefix(operations[in.operation].name, "attend_"); ok {
+			dim, format, _ := strings.Cut(name, "_")
+			for f, ending := range kvFormats {
+				if ending == format {
+					least = max(least, compute.Page*f.RowBytes(atoi(dim)))
+				}
+			}
+		} else if p.matmul(in) {
+			least = max(least, p.perK(in))
+			for i := range 3 {
+				read[p.perK(in)] += int(in.args[4*i+3]) * int(in.args[matmulKTiles])
+			}
+		}
+	}
+	heaviest := 0
+	for k, n := range read {
+		if n*k > read[heaviest]*heaviest {
+			heaviest = k
+		}
+	}
+	best := 0
+	for n := 3; n <= most; n++ {
+		size := ring / n / 128 * 128
+		if size < least {
+			break
+		}
+		if used := n * min(hopperSegment/tileK, size/heaviest) * heaviest; used >= best {
+			best, stage, stages = used, size, n
+		}
+	}
+	return stage, stages
+}

@@ -1,0 +1,134 @@
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"memra/compute"
+	"memra/gguf"
+)
+
+func TestOperationsAreThoseOfTheProgram(t *testing.T) {
+	src, err := os.ReadFile("kernels/program.cuh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(src), "#define EACH_OPERATION(X)")
+	list, _, _ = strings.Cut(list, "#define NAME")
+	var names []string
+	for _, m := range regexp.MustCompile(`X\((\w+)\)`).FindAllStringSubmatch(list, -1) {
+		names = append(names, m[1])
+	}
+	var have []string
+	for _, o := range operations {
+		have = append(have, o.name)
+	}
+	if !slices.Equal(names, have) {
+		t.Errorf("program.cuh has %v, program.go %v", names, have)
+	}
+	d := openFake(t, newFake())
+	for _, o := range operations {
+		for name, k := range d.kernels {
+			if rest, ok := strings.CutPrefix(name, o.kernel); o.kernel != "" && ok && (rest == "" || o.kernel[:6] == "matmul" && regexp.MustCompile(`^_\d+$`).MatchString(rest)) && len(k.params) != o.params {
+				t.Errorf("kernel %s has %d parameters, the program takes %d", name, len(k.params), o.params)
+			}
+		}
+	}
+}
+
+// stack is a decoder of a few layers, with formats that take turns.
+type stack struct {
+	layers []*toy
+	kv     compute.KVMemory
+	tables [][]int32
+}
+
+func newStack(t testing.TB, d *Device, formats []gguf.Type, dim, layers, sequences int) *stack {
+	t.Helper()
+	const width, hidden, vocab, heads, kvHeads, pages = 1024, 2816, 1000, 8, 2, 6
+	s := new(stack)
+	n := 0
+	pack := func(rows, width int) compute.Weight {
+		n++
+		f := formats[n%len(formats)]
+		w, err := d.Pack(f, rows, width, blocks(t, f, rows, width, uint64(n)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	rope, err := compute.NewRope(compute.RopeParams{Base: 10000, Dims: dim})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.kv, err = d.NewKV(compute.KVShape{Layers: layers, Heads: kvHeads, HeadDim: dim}, sequences*pages); err != nil {
+		t.Fatal(err)
+	}
+	for i := range sequences {
+		var table []int32
+		for j := range pages {
+			table = append(table, int32(i*pages+j))
+		}
+		s.tables = append(s.tables, table)
+	}
+	embed := pack(vocab, width)
+	for range layers {
+		s.layers = append(s.layers, &toy{embed: embed, q: pack(heads*dim, width), k: pack(kvHeads*dim, width), v: pack(kvHeads*dim, width), o: pack(width, heads*dim),
+			gate: pack(hidden, width), up: pack(hidden, width), down: pack(width, hidden), gain: d.Vector(ones(width)), head: d.Vector(ones(dim)), rope: rope, dim: dim})
+	}
+	return s
+}
+
+func (m *stack) forward(ops compute.Ops, b *compute.Batch) compute.Tensor {
+	x, y := ops.Embed(b, m.layers[0].embed, 1), compute.Tensor{}
+	var n compute.Tensor
+	for i, l := range m.layers {
+		ops.Layer(i)
+		kv := compute.KV{Memory: m.kv, Layer: i, Tables: m.tables}
+		x, n = ops.AddNorm(x, y, l.gain, 1e-5)
+		q, k, v := ops.MatMul(n, l.q), ops.MatMul(n, l.k), ops.MatMul(n, l.v)
+		q, k = ops.QKNormRope(b, q, k, compute.QK{HeadDim: l.dim, Rope: l.rope, QNorm: l.head, Eps: 1e-5})
+		ops.AppendKV(b, kv, k, v)
+		y = ops.Norm(ops.MatMul(ops.Attention(b, q, kv, compute.Attn{}), l.o), l.gain, 1e-5)
+		x, n = ops.AddNorm(x, y, l.gain, 1e-5)
+		y = ops.MatMul(ops.SwiGLU(ops.MatMul(n, l.gate), ops.MatMul(n, l.up)), l.down)
+	}
+	_, n = ops.AddNorm(x, y, m.layers[0].gain, 1e-5)
+	return ops.Logits(b, n, m.layers[0].embed)
+}
+
+func TestAProgramComputesTheBitsOfItsKernels(t *testing.T) {
+	d := gpu(t)
+	mixes := [][]gguf.Type{{gguf.Q8_0}, {gguf.Q4_K, gguf.Q6_K, gguf.Q4_K}, {gguf.BF16, gguf.Q5_K, gguf.Q4_0, gguf.Q5_0}}
+	for i, formats := range mixes {
+		for _, dim := range []int{64, 128, 256} {
+			for _, rows := range []int{1, 2, 7, 8, 9, 16, 20, 32, 40, 64} {
+				t.Run(fmt.Sprintf("%v/dim=%d/rows=%d", formats, dim, rows), func(t *testing.T) {
+					m := newStack(t, d, formats, dim, 3, min(rows, 16))
+					defer m.kv.Close()
+					for depth := 0; depth < 330; depth += 150 - 20*i {
+						for _, position := range []int{depth, depth + 1, depth + 2} {
+							b := new(compute.Batch)
+							for r := range rows {
+								b.Add(int32(7*r+position)%1000, position+r/16, r%16, r%3 != 1)
+							}
+							d.SetEager(true)
+							want := d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) })
+							d.SetEager(false)
+							for range 3 {
+								bitsEqual(t, fmt.Sprintf("position %d", position), d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) }), want)
+							}
+							if t.Failed() {
+								return
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
