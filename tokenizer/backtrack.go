@@ -48,7 +48,10 @@ type resume struct{ pc, pos int }
 
 func compileRegex(pattern string) (*regex, error) {
 	fail := func(err error) (*regex, error) {
-		return nil, fmt.Errorf("tokenizer: pattern %q: %w", pattern, err)
+		return nil, fmt.Errorf("tokenizer: pattern %.100q: %w", pattern, err)
+	}
+	if len(pattern) > regexLength {
+		return fail(fmt.Errorf("it has %d bytes, want at most %d", len(pattern), regexLength))
 	}
 	n, err := parseRegex(pattern)
 	if err != nil {

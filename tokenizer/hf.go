@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,16 +57,6 @@ func FromHF(f HFFiles) (*Tokenizer, error) {
 	return t, nil
 }
 
-// hfFile is tokenizer.json. How batches are filled and cut (padding, truncation) is the caller's affair.
-type hfFile struct {
-	AddedTokens   []hfAdded       `json:"added_tokens"`
-	Normalizer    json.RawMessage `json:"normalizer"`
-	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
-	PostProcessor json.RawMessage `json:"post_processor"`
-	Decoder       json.RawMessage `json:"decoder"`
-	Model         json.RawMessage `json:"model"`
-}
-
 // hfAdded is an added token.
 type hfAdded struct {
 	ID         int64  `json:"id"`
@@ -77,28 +68,44 @@ type hfAdded struct {
 	Special    bool   `json:"special"`
 }
 
+// mostAdded bounds added tokens: known files have up to 6,500.
+const mostAdded = 100_000
+
+// newHF reads the parts of tokenizer.json in turn. How batches are filled and cut (padding, truncation) is the caller's affair.
 func newHF(f HFFiles) (*Tokenizer, error) {
-	var file hfFile
-	if err := json.Unmarshal(f.Tokenizer, &file); err != nil {
+	if !json.Valid(f.Tokenizer) {
+		return nil, json.Unmarshal(f.Tokenizer, new(any)) // says where
+	}
+	file, err := windows(f.Tokenizer)
+	if err != nil {
 		return nil, err
+	}
+	var added []hfAdded
+	if raw, ok := file["added_tokens"]; ok {
+		if n := bytes.Count(raw, []byte(`"content"`)); n > mostAdded {
+			return nil, fmt.Errorf("%d added tokens, want at most %d", n, mostAdded)
+		}
+		if err := json.Unmarshal(raw, &added); err != nil {
+			return nil, fmt.Errorf("added_tokens: %w", err)
+		}
 	}
 	config, err := readHFConfig(f)
 	if err != nil {
 		return nil, err
 	}
-	vocab, err := readHFVocab(file.Model, append(file.AddedTokens, config.added...))
+	vocab, err := readHFVocab(file["model"], append(added, config.added...))
 	if err != nil {
 		return nil, err
 	}
-	normalise, err := hfNormaliser(file.Normalizer)
+	normalise, err := hfNormaliser(file["normalizer"])
 	if err != nil {
 		return nil, err
 	}
-	plan, err := hfPreTokenizer(file.PreTokenizer)
+	plan, err := hfPreTokenizer(file["pre_tokenizer"])
 	if err != nil {
 		return nil, err
 	}
-	decode, err := hfDecoder(file.Decoder)
+	decode, err := hfDecoder(file["decoder"])
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +131,11 @@ func newHF(f HFFiles) (*Tokenizer, error) {
 	for _, id := range config.ends {
 		t.end[id] = true
 	}
-	if t.before, t.after, err = hfPostProcessor(file.PostProcessor, t.Vocab()); err != nil {
+	post := file["post_processor"]
+	if t.before, t.after, err = hfPostProcessor(post, t.Vocab()); err != nil {
 		return nil, err
 	}
-	if len(file.PostProcessor) == 0 || string(file.PostProcessor) == "null" { // else it alone decides, as in transformers
+	if len(post) == 0 || string(post) == "null" { // else it alone decides, as in transformers
 		if config.addBOS && t.bos != None {
 			t.before = []int32{t.bos}
 		}

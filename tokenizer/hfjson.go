@@ -8,7 +8,7 @@ import (
 )
 
 // jsonReader reads the two large parts of tokenizer.json, hundreds of thousands of strings, without an allocation for each.
-// What it reads is valid JSON: encoding/json has seen it. The first thing that is not as expected is an error.
+// What it reads is valid JSON: json.Valid has seen it. The first thing that is not as expected is an error.
 type jsonReader struct {
 	rest []byte
 	err  error
@@ -93,28 +93,128 @@ func (r *jsonReader) array(item func()) {
 	}
 }
 
-// id reads an integer of 32 bits.
-func (r *jsonReader) id() int32 {
+// numeral reads a number that parse understands.
+func numeral[T any](r *jsonReader, want string, parse func(text string) (T, error)) (v T) {
 	r.space()
 	n := 0
 	for n < len(r.rest) && bytes.IndexByte([]byte("+-.0123456789eE"), r.rest[n]) >= 0 {
 		n++
 	}
-	v, err := strconv.ParseInt(string(r.rest[:n]), 10, 32)
+	v, err := parse(string(r.rest[:n]))
 	if err != nil {
-		r.fail("an id")
-		return 0
+		r.fail(want)
+		return v
 	}
 	r.rest = r.rest[n:]
-	return int32(v)
+	return v
+}
+
+// id reads an integer of 32 bits.
+func (r *jsonReader) id() int32 {
+	return int32(numeral(r, "an id", func(text string) (int64, error) { return strconv.ParseInt(text, 10, 32) }))
+}
+
+// score reads a number.
+func (r *jsonReader) score() float64 {
+	return numeral(r, "a score", func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
+}
+
+// raw reads a value of any kind, which it returns as a window into the input.
+func (r *jsonReader) raw() json.RawMessage {
+	r.space()
+	depth, text := 0, false
+	for i := 0; i < len(r.rest); i++ {
+		switch c := r.rest[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			depth++
+		case depth > 0 && (c == '}' || c == ']'):
+			depth--
+		case depth == 0 && (c == ',' || c == '}' || c == ']'): // of what the value stands in
+			value := r.rest[:i]
+			r.rest = r.rest[i:]
+			return json.RawMessage(bytes.TrimRight(value, " \t\r\n"))
+		}
+	}
+	r.fail("the end of a value")
+	return nil
+}
+
+// windows reads an object into parts of the input: the vocabulary is most of it, and need not be in memory twice.
+func windows(object []byte) (map[string]json.RawMessage, error) {
+	r := &jsonReader{rest: object}
+	fields := map[string]json.RawMessage{}
+	r.object(func(key []byte) {
+		if _, double := fields[string(key)]; double && r.err == nil {
+			r.err = fmt.Errorf("%q is there twice", key)
+		}
+		fields[string(key)] = r.raw()
+	})
+	return fields, r.err
 }
 
 // readVocab reads an object of texts and ids.
 func readVocab(raw json.RawMessage) (map[string]int32, error) {
 	r := &jsonReader{rest: raw}
-	ids := make(map[string]int32, len(raw)/16)
+	ids := make(map[string]int32, bytes.Count(raw, []byte{'"'})/2)
 	r.object(func(key []byte) { ids[string(key)] = r.id() })
 	return ids, r.err
+}
+
+// readScored reads an array of pieces, each a text and a score: ids by text, scores by id.
+func readScored(raw json.RawMessage) (ids map[string]int32, scores []float64, err error) {
+	r := &jsonReader{rest: raw}
+	n := bytes.Count(raw, []byte{'"'}) / 2
+	ids, scores = make(map[string]int32, n), make([]float64, 0, n)
+	r.array(func() {
+		if !r.eat('[') {
+			r.fail("a piece, which is a text and a score")
+			return
+		}
+		ids[string(r.text())] = int32(len(scores))
+		if !r.eat(',') {
+			r.fail("a score of the piece")
+			return
+		}
+		scores = append(scores, r.score())
+		if !r.eat(']') {
+			r.fail("the end of a piece, which is a text and a score")
+		}
+	})
+	return ids, scores, r.err
+}
+
+// What is made of a vocabulary takes memory for each token and merge, whatever their texts: about so many bytes, of which a file may
+// ask for spare more than its own size. Known files stay below: the largest have 515,000 merges, or 500,000 words.
+const (
+	bytesOfToken = 140
+	bytesOfMerge = 66
+	spare        = 64 << 20
+
+	mostMerges = 1_000_000 // for the table of which there is room
+)
+
+// affordable is an error for a vocabulary of too many tokens or merges.
+func affordable(vocab, merges json.RawMessage) error {
+	tokens, joins := bytes.Count(vocab, []byte{'"'})/2, countMerges(merges)
+	if need, most := tokens*bytesOfToken+joins*bytesOfMerge, len(vocab)+len(merges)+spare; need > most || joins > mostMerges {
+		return fmt.Errorf("%d tokens and %d merges would take %d bytes of memory, want at most %d, %d more than their text; no model has as many",
+			tokens, joins, need, most, spare)
+	}
+	return nil
+}
+
+// countMerges returns how many merges there are, or a few more: each is a text, or two in brackets.
+func countMerges(raw json.RawMessage) int {
+	quotes := 2
+	if head, _, _ := bytes.Cut(raw, []byte{'"'}); bytes.Count(head, []byte{'['}) > 1 {
+		quotes = 4
+	}
+	return bytes.Count(raw, []byte{'"'}) / quotes
 }
 
 // readMerges reads an array of merges, each two tokens: an array of them, or a text with a space between them. Where a token is
@@ -130,7 +230,7 @@ func readMerges(raw json.RawMessage, ids map[string]int32, tokens []string) ([][
 		return string(b)
 	}
 	r := &jsonReader{rest: raw}
-	var merges [][2]string
+	merges := make([][2]string, 0, countMerges(raw))
 	r.array(func() {
 		var m [2]string
 		if r.eat('[') {

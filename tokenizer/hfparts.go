@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,13 +11,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// hfDepth is how deep sequences of components may nest.
-const hfDepth = 20
+// hfDepth is how deep sequences of components may nest, and hfParts how many components there may be: each reads all of a text.
+const (
+	hfDepth = 20
+	hfParts = 64
+)
 
 // component returns the type of a component, "" for none.
 func component(raw json.RawMessage, depth int) (string, error) {
 	if depth > hfDepth {
 		return "", fmt.Errorf("sequences within sequences, %d deep", depth)
+	}
+	if n := bytes.Count(raw, []byte(`"type"`)); depth == 0 && n > hfParts {
+		return "", fmt.Errorf("a sequence of %d components, want at most %d", n, hfParts)
 	}
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", nil

@@ -26,15 +26,17 @@ type hfVocab struct {
 // readHFVocab reads the tokens of the model, and joins the added ones.
 func readHFVocab(model json.RawMessage, addedTokens []hfAdded) (*hfVocab, error) {
 	v := &hfVocab{ids: map[string]int32{}}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(model, &fields); err != nil {
+	fields, err := windows(model)
+	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	vocab := fields["vocab"]
 	v.merges = fields["merges"]
 	delete(fields, "vocab") // the rest is small
 	delete(fields, "merges")
-	var err error
+	if err := affordable(vocab, v.merges); err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
 	if v.raw, err = json.Marshal(fields); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
@@ -58,13 +60,8 @@ func readHFVocab(model json.RawMessage, addedTokens []hfAdded) (*hfVocab, error)
 			return nil, fmt.Errorf("model %s: vocab: %w", v.kind, err)
 		}
 	case "Unigram":
-		var pieces []hfScored
-		if err := json.Unmarshal(vocab, &pieces); err != nil {
+		if v.ids, v.scores, err = readScored(vocab); err != nil {
 			return nil, fmt.Errorf("model Unigram: vocab: %w", err)
-		}
-		for id, p := range pieces {
-			v.ids[p.text] = int32(id)
-			v.scores = append(v.scores, p.score)
 		}
 	default:
 		return nil, fmt.Errorf("model %q is not supported; supported are BPE, Unigram and WordPiece", v.kind)
@@ -330,13 +327,10 @@ func (v *hfVocab) wordPiece() (wordModel, error) {
 	if !ok {
 		return nil, fmt.Errorf("unk_token is %q, which the vocabulary does not have", p.Unknown)
 	}
-	start, rest := make([]string, len(v.tokens)), make([]string, len(v.tokens))
+	rest := make([]string, len(v.tokens))
 	for id, text := range v.tokens {
-		if v.usable(id) {
-			start[id] = text
-			if n := len(p.Prefix); len(text) > n && text[:n] == p.Prefix {
-				rest[id] = text[n:]
-			}
+		if n := len(p.Prefix); len(text) > n && text[:n] == p.Prefix {
+			rest[id] = text[n:]
 		}
 	}
 	most := usualWord
@@ -346,24 +340,7 @@ func (v *hfVocab) wordPiece() (wordModel, error) {
 	if most < 0 || most > mostWord {
 		return nil, fmt.Errorf("max_input_chars_per_word is %d, want at most %d", most, mostWord)
 	}
-	return newWordPiece(start, rest, unknown, most), nil
-}
-
-// hfScored is a piece with its score.
-type hfScored struct {
-	text  string
-	score float64
-}
-
-func (s *hfScored) UnmarshalJSON(data []byte) error {
-	pair := []any{&s.text, &s.score}
-	if err := json.Unmarshal(data, &pair); err != nil {
-		return err
-	}
-	if len(pair) != 2 || pair[0] != &s.text || pair[1] != &s.score {
-		return fmt.Errorf("piece %.80s, want a text and a score", data)
-	}
-	return nil
+	return newWordPiece(v.tokens, rest, v.usable, unknown, most), nil
 }
 
 // sortedAdded orders the added tokens of tokenizer_config.json, which are keyed by id.

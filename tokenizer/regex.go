@@ -45,9 +45,10 @@ type regexParser struct {
 
 // limits of a pattern, which comes from a file.
 const (
-	regexDepth = 50
-	regexTimes = 1000
-	regexSize  = 10_000
+	regexLength = 1 << 15
+	regexDepth  = 50
+	regexTimes  = 1000
+	regexSize   = 10_000
 
 	regexChoices = 256 // a bit of memory for each byte of a text and each choice
 )

@@ -22,38 +22,44 @@ type trieNode struct {
 
 // newTrie builds a trie of the texts of some tokens; of two with the same text the one that comes last in ids counts.
 func newTrie(texts []string, ids []int32) *trie {
-	type entry struct {
-		text string
-		id   int32
-	}
-	sorted := make([]entry, 0, len(ids))
+	sorted := make([]int32, 0, len(ids))
 	for _, id := range ids {
 		if texts[id] != "" {
-			sorted = append(sorted, entry{texts[id], id})
+			sorted = append(sorted, id)
 		}
 	}
-	slices.SortStableFunc(sorted, func(a, b entry) int { return strings.Compare(a.text, b.text) })
-	t := &trie{nodes: []trieNode{{id: None}}}
-	// Nodes are made level by level; each stands for a range of sorted that shares its first depth bytes.
-	type level struct{ node, from, to, depth int }
-	for queue := []level{{0, 0, len(sorted), 0}}; len(queue) > 0; {
-		l := queue[0]
-		queue = queue[1:]
-		t.nodes[l.node].first = int32(len(t.nodes))
-		for i := l.from; i < l.to; {
-			text := sorted[i].text
-			if len(text) == l.depth {
-				t.nodes[l.node].id = sorted[i].id
+	slices.SortStableFunc(sorted, func(a, b int32) int { return strings.Compare(texts[a], texts[b]) })
+	nodes := 1 // beside the root, one for each byte of a text that it does not share with the text before it
+	for i, id := range sorted {
+		nodes += len(texts[id])
+		if i > 0 {
+			nodes -= common(texts[sorted[i-1]], texts[id])
+		}
+	}
+	t := &trie{nodes: make([]trieNode, 1, nodes)}
+	t.nodes[0].id = None
+	// Nodes are made level by level. Each stands for a range of sorted that shares its first depth bytes.
+	ranges := make([][2]int32, 1, nodes)
+	ranges[0] = [2]int32{0, int32(len(sorted))}
+	for node, depth, next := 0, 0, 1; node < len(t.nodes); node++ {
+		if node == next { // the first of the next level
+			depth, next = depth+1, len(t.nodes)
+		}
+		t.nodes[node].first = int32(len(t.nodes))
+		for i, to := ranges[node][0], ranges[node][1]; i < to; {
+			text := texts[sorted[i]]
+			if len(text) == depth {
+				t.nodes[node].id = sorted[i]
 				i++
 				continue
 			}
 			j := i + 1
-			for j < l.to && sorted[j].text[l.depth] == text[l.depth] {
+			for j < to && texts[sorted[j]][depth] == text[depth] {
 				j++
 			}
-			queue = append(queue, level{len(t.nodes), i, j, l.depth + 1})
-			t.nodes = append(t.nodes, trieNode{label: text[l.depth], id: None})
-			t.nodes[l.node].count++
+			ranges = append(ranges, [2]int32{i, j})
+			t.nodes = append(t.nodes, trieNode{label: text[depth], id: None})
+			t.nodes[node].count++
 			i = j
 		}
 	}
@@ -65,6 +71,14 @@ func newTrie(texts []string, ids []int32) *trie {
 		t.root[t.nodes[i].label] = i
 	}
 	return t
+}
+
+// common is how many bytes two texts begin with alike.
+func common(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // step returns the child of a node by byte, -1 for none.

@@ -19,12 +19,14 @@ const (
 	mostWord  = 400 // and that any may: the time for a word grows with the square
 )
 
-// newWordPiece builds the model from the texts of tokens that begin a word and of those that go on with one; in both, ""
-// stands for a token that is not of that kind.
-func newWordPiece(start, rest []string, unknown int32, most int) *wordPiece {
-	ids := make([]int32, len(start))
-	for id := range ids {
-		ids[id] = int32(len(ids) - 1 - id) // of tokens with the same text the first counts
+// newWordPiece builds the model from the texts of tokens that begin a word and of those that go on with one; in both, "" stands for
+// a token that is not of that kind. usable tells which tokens text may become.
+func newWordPiece(start, rest []string, usable func(id int) bool, unknown int32, most int) *wordPiece {
+	ids := make([]int32, 0, len(start))
+	for id := len(start) - 1; id >= 0; id-- { // of tokens with the same text the first counts
+		if usable(id) {
+			ids = append(ids, int32(id))
+		}
 	}
 	return &wordPiece{start: newTrie(start, ids), rest: newTrie(rest, ids), unknown: unknown, most: most}
 }
@@ -52,9 +54,6 @@ func bertFromGGUF(c *Config) (*pipeline, error) {
 	}
 	start, rest := make([]string, len(c.Tokens)), make([]string, len(c.Tokens))
 	for id, s := range c.Tokens {
-		if !mergeable(c.typeOf(id)) {
-			continue
-		}
 		if word, ok := strings.CutPrefix(s, escapedSpace); ok {
 			start[id] = word
 		} else {
@@ -63,7 +62,7 @@ func bertFromGGUF(c *Config) (*pipeline, error) {
 	}
 	lower := choose(c.Lowercase, true)
 	b := bertNormaliser{clean: true, chinese: true, accents: choose(c.StripAccents, lower), lower: lower}
-	return newPipeline(b.normalise, bertCut, newWordPiece(start, rest, c.UNK, usualWord)), nil
+	return newPipeline(b.normalise, bertCut, newWordPiece(start, rest, func(id int) bool { return mergeable(c.typeOf(id)) }, c.UNK, usualWord)), nil
 }
 
 // tidy removes the spaces that WordPiece's decoder puts before punctuation and contractions, as Hugging Face does.
