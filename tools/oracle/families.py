@@ -119,15 +119,16 @@ QWEN35 = dict(
 )
 SPARSE = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, shared_expert_intermediate_size=64)
 QUARTER = {"rope_theta": 1e6, "partial_rotary_factor": 0.25}
+PICTURES = {"mrope_section": [1, 1, 0]}  # how many pairs turn by which of a picture's positions; llama.cpp asks for no more than there are
 CONV = {"conv1d": 1 / 8}
 
 HYBRID = [
     Model("qwen35-plain", "qwen3_5_text", "two value heads share a key head, 2 apart in GGUF; a quarter of a head turns; an output matrix of its own",
-          QWEN35 | dict(tie_word_embeddings=False), QUARTER, tokenizer="qwen35", scales=CONV),
+          QWEN35 | dict(tie_word_embeddings=False), QUARTER | PICTURES, tokenizer="qwen35", scales=CONV),
     Model("qwen35-even", "qwen3_5_text", "as many key heads as value heads; layers named one by one, attention in the first and the third; half of a head turns",
-          QWEN35 | dict(linear_num_value_heads=2, layer_types=["full_attention", "linear_attention"] * 2), QUARTER | {"partial_rotary_factor": 0.5},
+          QWEN35 | dict(linear_num_value_heads=2, layer_types=["full_attention", "linear_attention"] * 2), QUARTER | {"partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]},
           tokenizer="qwen35", scales=CONV),
-    Model("qwen35moe-plain", "qwen3_5_moe_text", "experts in one tensor, gate above up; a shared expert behind a gate", QWEN35 | SPARSE, QUARTER,
+    Model("qwen35moe-plain", "qwen3_5_moe_text", "experts in one tensor, gate above up; a shared expert behind a gate", QWEN35 | SPARSE, QUARTER | PICTURES,
           tokenizer="qwen35", scales=CONV),
     Model("qwen3next-plain", "qwen3_next", "value heads side by side; queries, keys, values and gates of a key head in one matrix", QWEN35 | SPARSE, QUARTER,
           tokenizer="qwen2", scales=CONV),
