@@ -4,7 +4,6 @@ import "memra/compute"
 
 // Scale works in place, on rows.
 func (s *step) Scale(x compute.Tensor, scale, cap float32) compute.Tensor {
-	s.even(x.Width)
 	in, twice := s.asRows(x), float32(0)
 	if cap > 0 {
 		twice = float32(2 / float64(cap))

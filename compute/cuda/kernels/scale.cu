@@ -1,22 +1,19 @@
 // Numbers that all values, or all rows, share.
 //
-// Needs    widths multiples of 8. Launch: grid (ceil(padded(width)/1024), rows), block 128.
+// Needs    of add_bias: widths multiples of 8. Launch: grid (ceil(padded(width)/1024), rows), block 128.
 #include "operand.cuh"
 
 // scale: y = scale * x, rounded; with a cap above 0 then cap - 2*cap / (1 + exp(2/cap * y)), each operator rounded: bit for bit the CPU
 // class's. twice is 2/cap. y may be x. Formula: compute.Ops.Scale.
 KERNEL(128) scale(float* y, const float* x, int width, float factor, float cap, float twice) {
     start();
-    int k = (blockIdx.x * 128 + threadIdx.x) * 8;
-    if (k >= width) return;
-    size_t at = (size_t)blockIdx.y * width + k;
-    float v[8];
-    load8(v, x + at);
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        v[i] = __fmul_rn(v[i], factor);
-        if (cap > 0) v[i] = __fsub_rn(cap, __fdiv_rn(__fmul_rn(2.f, cap), __fadd_rn(1.f, exp_(__fmul_rn(v[i], twice)))));
-        y[at + i] = v[i];
+    for (int i = 0; i < 8; i++) { // vocabularies have any width
+        int k = blockIdx.x * 1024 + i * 128 + threadIdx.x;
+        if (k >= width) return;
+        size_t at = (size_t)blockIdx.y * width + k;
+        float v = __fmul_rn(x[at], factor);
+        if (cap > 0) v = __fsub_rn(cap, __fdiv_rn(__fmul_rn(2.f, cap), __fadd_rn(1.f, exp_(__fmul_rn(v, twice)))));
+        y[at] = v;
     }
 }
 
