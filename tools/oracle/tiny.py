@@ -181,7 +181,7 @@ def convert(m, folder, path):
                 add(key, value)
 
     with contextlib.redirect_stderr(io.StringIO()), torch.inference_mode():
-        Converter(folder, gguf.LlamaFileType.ALL_F32, path).write()
+        Converter(folder, gguf.LlamaFileType.ALL_F32, path, model_name="Tiny").write()  # llama.cpp reads families out of names
     return gguf.MODEL_ARCH_NAMES[kind.model_arch]
 
 
