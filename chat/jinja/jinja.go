@@ -18,10 +18,11 @@ const (
 // limits of one rendering's work.
 type limits struct {
 	steps int // expressions, statements and items visited
-	bytes int // of text and lists made, in all
+	bytes int // of text and lists made, in all, whether still needed or not
+	times int // bytes more for each byte of the variables: published templates make up to five
 }
 
-var usual = limits{steps: 5_000_000, bytes: 256 << 20}
+var usual = limits{steps: 2_000_000, bytes: 20 << 20, times: 8}
 
 // Error is a template that cannot be parsed, or that failed while it ran.
 type Error struct {
@@ -65,6 +66,9 @@ func (t *Template) Render(vars map[string]Value, now time.Time) (string, error) 
 }
 
 func (t *Template) render(vars map[string]Value, now time.Time, limits limits) (text string, err error) {
+	for _, v := range vars {
+		limits.bytes += limits.times * size(v)
+	}
 	r := &run{limits: limits, out: new(strings.Builder), now: now, line: 1}
 	defer func() {
 		if p := recover(); p != nil {
@@ -78,6 +82,23 @@ func (t *Template) render(vars map[string]Value, now time.Time, limits limits) (
 	globals := &scope{more: vars, parent: &scope{more: globalTable}}
 	r.exec(t.body, newScope(globals))
 	return r.out.String(), nil
+}
+
+// size is how many bytes of text are in a value, with some for each thing that is none.
+func size(v Value) (n int) {
+	switch v := v.(type) {
+	case string:
+		n += len(v)
+	case *List:
+		for _, item := range v.Items {
+			n += size(item)
+		}
+	case *Dict:
+		for i, key := range v.keys {
+			n += size(key) + size(v.values[i])
+		}
+	}
+	return n + 8
 }
 
 // run is one rendering.

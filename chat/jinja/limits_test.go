@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"memra/internal/bounded"
 )
 
 func TestHostileTemplatesEndWithAnError(t *testing.T) {
@@ -57,14 +59,27 @@ func TestHostileTemplatesEndWithAnError(t *testing.T) {
 			if !errors.As(err, &failure) || !strings.Contains(failure.Message, c.want) {
 				t.Errorf("error %.200v, want one about %q", err, c.want)
 			}
+			bounded.Read(t, len(c.source), func() { render(c.source, map[string]Value{"l": list}) }) // within the usual limits
 		})
 	}
 }
 
 func TestTheUsualLimitsEndARendering(t *testing.T) {
-	_, err := render("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", nil)
-	if err == nil || !strings.Contains(err.Error(), "takes more than 5000000 steps") {
+	_, err := render("{% set l = range(9999) %}{% for a in l %}{% for b in l %}{% endfor %}{% endfor %}", nil)
+	if err == nil || !strings.Contains(err.Error(), "takes more than 2000000 steps") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestALongConversationMayMakeMoreText(t *testing.T) {
+	const source = "{% set ns = namespace(s='') %}{% for x in l %}{% set ns.s = x|trim|replace('a', 'b')|upper ~ '' %}{{ ns.s }}{% endfor %}"
+	long := &List{}
+	for range 100 {
+		long.Items = append(long.Items, strings.Repeat("abc ", 100_000))
+	}
+	text, err := render(source, map[string]Value{"l": long})
+	if err != nil || len(text) != 100*399_999 {
+		t.Errorf("%d bytes, %v, want all of the conversation's", len(text), err)
 	}
 }
 
