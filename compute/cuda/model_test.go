@@ -1,15 +1,19 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"memra/compute"
+	"memra/compute/cpu"
 	"memra/gguf"
 	"memra/internal/golden"
 	"memra/model"
@@ -21,20 +25,8 @@ const tinyModels = "../../model/testdata/tiny"
 // tiny opens a tiny model.
 func tiny(t *testing.T, d *Device, name string) (*golden.Tiny, *model.Model, *state.Pool) {
 	t.Helper()
-	g, err := golden.LoadTiny(filepath.Join(tinyModels, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), name+".gguf")
-	if err := os.WriteFile(path, g.GGUF, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	m, err := model.Open(model.GGUF(f), d)
+	g, src := tinySource(t, name)
+	m, err := model.Open(src, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +39,7 @@ func tiny(t *testing.T, d *Device, name string) (*golden.Tiny, *model.Model, *st
 }
 
 // feed computes tokens of each sequence in one step, and returns a copy of all their logits, by sequence.
-func feed(t *testing.T, d *Device, m *model.Model, pool *state.Pool, sequences []*state.Sequence, tokens [][]int32) [][][]float32 {
+func feed(t *testing.T, d compute.Device, m *model.Model, pool *state.Pool, sequences []*state.Sequence, tokens [][]int32) [][][]float32 {
 	t.Helper()
 	b := new(compute.Batch)
 	for i, s := range sequences {
@@ -84,36 +76,119 @@ func tinyNames(t *testing.T) (names []string) {
 	return names
 }
 
-// Activations are rounded to f16 a dozen times a layer, 2^-12 each at random, and the models' random weights amplify: rounding
-// keys and values alone, on the CPU, moves logits by up to 2e-3.
+// The GPU errs as much as a float32 model errs whose matrices were moved at random by what the GPU rounds, within a factor of four.
+// Weights and activations are f16 in a product: 2^-12*sqrt(3) of it together, 4.2e-4 (internal/check states the parts); keys and values
+// are f16 on both sides. The CPU computes such models, so the bound knows how each family amplifies. A row counts by the norm of
+// its error over the norm of its logits; three quarters of the rows must be within what three quarters of the moved model's rows are: in
+// a mixture, an error may change which expert a row takes, and the row with it.
 func TestFamiliesAgreeWithTransformersOnTheGPU(t *testing.T) {
 	d := gpu(t)
-	for _, name := range tinyNames(t) {
+	reference, err := cpu.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reference.Close()
+	for n, name := range tinyNames(t) {
 		t.Run(name, func(t *testing.T) {
-			g, m, pool := tiny(t, d, name)
-			for _, p := range g.Prompts {
-				s := pool.NewSequence()
-				rows := feed(t, d, m, pool, []*state.Sequence{s}, [][]int32{p.Tokens})[0]
-				for i, position := range p.Positions {
-					want := make([]float64, len(p.Logits[i]))
-					for j, v := range p.Logits[i] {
-						want[j] = float64(v)
-					}
-					closeTo(t, fmt.Sprintf("%q, position %d", p.Text, position), rows[position], want, 1e-2)
-				}
-				s.Free()
+			g, src := tinySource(t, name)
+			got := rowErrors(t, d, src, g)
+			var bound float64
+			for draw := range 3 {
+				rng := rand.New(rand.NewPCG(uint64(n), uint64(draw)))
+				bound = max(bound, 4*rowErrors(t, reference, movedSource(t, rng, src), g))
+			}
+			t.Logf("rows err by %.2g, bound %.2g", got, bound)
+			if !(got <= bound && bound < 0.3) {
+				t.Errorf("rows err by %.2g, want at most %.2g, and that below 0.3", got, bound)
 			}
 		})
 	}
 }
 
+// tinySource is a tiny model as a source.
+func tinySource(t *testing.T, name string) (*golden.Tiny, model.Source) {
+	t.Helper()
+	g, err := golden.LoadTiny(filepath.Join(tinyModels, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name+".gguf")
+	if err := os.WriteFile(path, g.GGUF, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return g, model.GGUF(f)
+}
+
+// rowErrors is what three quarters of the recorded rows of logits err by, at most, relative to their norms.
+func rowErrors(t *testing.T, d compute.Device, src model.Source, g *golden.Tiny) float64 {
+	t.Helper()
+	m, err := model.Open(src, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := state.NewPool(d, m.State(), state.Config{Positions: 400, Sequences: 1, Step: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var all []float64
+	for _, p := range g.Prompts {
+		s := pool.NewSequence()
+		rows := feed(t, d, m, pool, []*state.Sequence{s}, [][]int32{p.Tokens})[0]
+		for i, position := range p.Positions {
+			want := make([]float64, len(p.Logits[i]))
+			for j, v := range p.Logits[i] {
+				want[j] = float64(v)
+			}
+			all = append(all, relative(rows[position], want))
+		}
+		s.Free()
+	}
+	slices.Sort(all)
+	return all[len(all)*3/4]
+}
+
+// moved is a model in memory whose matrices are moved by random errors of the size of the GPU's roundings.
+type moved struct {
+	model.Source
+	tensors []gguf.Tensor
+}
+
+func (m moved) Tensors() []gguf.Tensor { return m.tensors }
+
+func movedSource(t *testing.T, rng *rand.Rand, src model.Source) model.Source {
+	t.Helper()
+	m := moved{Source: src}
+	for _, w := range src.Tensors() {
+		if len(w.Shape) > 1 && w.Type == gguf.F32 {
+			from, err := w.Bytes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := make([]byte, 0, len(from))
+			for at := 0; at < len(from); at += 4 {
+				v := math.Float32frombits(binary.LittleEndian.Uint32(from[at:]))
+				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v+float32(4.2e-4*float64(v)*rng.NormFloat64())))
+			}
+			w.Data, w.Make = data, nil
+		}
+		m.tensors = append(m.tensors, w)
+	}
+	return m
+}
+
 // The contract: random schedules of three sequences, against each alone in one prefill, eager and as graphs.
 func TestAScheduleIsInvisibleOnTheGPU(t *testing.T) {
 	d := gpu(t)
-	for _, name := range []string{"llama-grouped", "gemma3-plain"} {
+	for _, name := range tinyNames(t) {
 		g, m, pool := tiny(t, d, name)
 		rng := rand.New(rand.NewPCG(5, 6))
-		const length = 120
+		const length = 90
 		var texts [3][]int32
 		var want [3][][]float32
 		for i := range texts {
@@ -124,9 +199,9 @@ func TestAScheduleIsInvisibleOnTheGPU(t *testing.T) {
 			want[i] = feed(t, d, m, pool, []*state.Sequence{s}, [][]int32{texts[i]})[0]
 			s.Free()
 		}
-		for schedule := range 12 {
-			d.graphs.eager = schedule%3 == 0
-			chunk := []int{1, 1, 5, 40}[schedule%4]
+		for schedule := range 4 {
+			d.graphs.eager = schedule == 0
+			chunk := []int{5, 1, 7, 40}[schedule]
 			sequences := []*state.Sequence{pool.NewSequence(), pool.NewSequence(), pool.NewSequence()}
 			for {
 				var now []*state.Sequence
