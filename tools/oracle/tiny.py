@@ -147,8 +147,8 @@ def floats(x):
     return base64.b64encode(x.astype("<f4").tobytes()).decode()
 
 
-def convert(m, folder, path):
-    """Writes the folder as a GGUF file, F32, by llama.cpp's converter."""
+def convert(m, folder, path, drafts=False):
+    """Writes the folder as a GGUF file, F32, by llama.cpp's converter; drafts: with the layers that draft."""
     sources = os.environ.get("LLAMA_CPP", str(ROOT / ".peer/src"))
     if not Path(sources, "convert_hf_to_gguf.py").is_file():
         raise SystemExit(f"oracle: {sources} has no convert_hf_to_gguf.py; set LLAMA_CPP to llama.cpp's sources (tools/oracle/README.md)")
@@ -163,7 +163,7 @@ def convert(m, folder, path):
 
     class Converter(kind):
         model_arch = kind.model_arch
-        no_mtp = True  # transformers has no layers that draft
+        no_mtp = not drafts  # transformers does not save layers that draft
 
         def get_vocab_base_pre(self, tokenizer):  # its table of hashes does not know so small a vocabulary
             return m.tokenizer
