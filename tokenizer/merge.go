@@ -24,19 +24,25 @@ type joiner interface {
 	pair(text string, l, r *symbol) (id int32, rank uint32)
 }
 
-// merger is the scratch space of one word's merging: the symbols as a linked list, and a heap of possible merges.
+// merger is the scratch space of one word's merging: the symbols as a linked list, and a queue of possible merges.
 //
-// The lowest rank merges first, of equal ranks the leftmost. A heap entry is rank<<32 | position, so that numeric order
-// is that order. Entries are not removed when a neighbour merges: an entry counts if the symbol at its position still
+// The lowest rank merges first, of equal ranks the leftmost. An entry of the queue is rank<<32 | position, so that numeric
+// order is that order. Entries are not removed when a neighbour merges: an entry counts if the symbol at its position still
 // has its rank. Each merge removes a symbol and adds at most two entries, so n symbols cost O(n log n).
+//
+// What a merge makes possible mostly ranks behind what was possible before. So the queue is a sorted list, and a heap of what came
+// since, which becomes the next list when this one ends: most entries are sorted once, and never climb through a heap.
 type merger struct {
 	symbols []symbol
+	sorted  []uint64 // from first on, ascending
+	first   int
 	heap    []uint64
 }
 
 // reset forgets the last word and makes room for one of at most n symbols.
 func (m *merger) reset(n int) {
 	m.symbols, m.heap = slices.Grow(m.symbols[:0], n), slices.Grow(m.heap[:0], n)
+	m.sorted, m.first = m.sorted[:0], 0
 }
 
 // add appends the symbol text[start:end].
@@ -55,8 +61,11 @@ func (m *merger) merge(text string, j joiner) {
 	for i := range s {
 		m.consider(text, j, int32(i))
 	}
-	for len(m.heap) > 0 {
-		top := m.pop()
+	for {
+		top, ok := m.pop()
+		if !ok {
+			break
+		}
 		i := int32(uint32(top))
 		l := &s[i]
 		if l.rank != uint32(top>>32) {
@@ -114,7 +123,25 @@ func (m *merger) push(e uint64) {
 	m.heap = h
 }
 
-func (m *merger) pop() uint64 {
+// pop removes the smallest entry; there may be none.
+func (m *merger) pop() (e uint64, ok bool) {
+	switch {
+	case m.first < len(m.sorted):
+		if e = m.sorted[m.first]; len(m.heap) > 0 && m.heap[0] < e {
+			return m.popHeap(), true
+		}
+	case len(m.heap) > 0:
+		m.sorted, m.heap, m.first = m.heap, m.sorted[:0], 0
+		slices.Sort(m.sorted)
+		e = m.sorted[0]
+	default:
+		return 0, false
+	}
+	m.first++
+	return e, true
+}
+
+func (m *merger) popHeap() uint64 {
 	h := m.heap
 	top, e := h[0], h[len(h)-1]
 	h = h[:len(h)-1]
