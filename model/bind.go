@@ -191,7 +191,7 @@ func (b *binder) takeAll(prefix string) {
 
 // tensor finds the tensor of a field and checks its shape.
 func (b *binder) tensor(field reflect.Value, prefix string, names []string, shape []int, tag reflect.StructTag, optional bool) {
-	meaning := tag.Get("shape")
+	need, biased := tag.Lookup("bias")
 	for _, name := range names {
 		name, part := halfOf(name)
 		t, ok := b.tensors[tensorName(prefix, name)]
@@ -199,12 +199,12 @@ func (b *binder) tensor(field reflect.Value, prefix string, names []string, shap
 			continue
 		}
 		b.taken[t.Name] = true
-		if part != whole {
-			shape, meaning = slices.Clone(shape), meaning+", twice: it is two in one"
-			shape[part.dim(shape)] *= 2
+		shape, meaning := part.whole(shape, tag.Get("shape"))
+		if biased {
+			b.bias(field, stem(t), shape[:len(shape)-1], need == "required")
 		}
 		if !slices.Equal(t.Shape, shape) && !slices.Equal(append([]int{1}, t.Shape...), shape) { // a matrix of one row may be a vector
-			b.fail("tensor %s: shape %v, want %v (%s)", t.Name, t.Shape, shape, meaning)
+			b.failOnce("tensor %s: shape %v, want %v (%s)", t.Name, t.Shape, shape, meaning)
 			return
 		}
 		_, transposed := tag.Lookup("transposed")
@@ -214,14 +214,43 @@ func (b *binder) tensor(field reflect.Value, prefix string, names []string, shap
 		}
 		b.wants[t.Name] = append(b.wants[t.Name], want{field, part, groups, tag.Get("times"), transposed})
 		b.taken[stem(t)+".scale"], b.taken[stem(t)+".input_scale"] = true, true
-		if need, ok := tag.Lookup("bias"); ok {
-			b.bias(field, t, need == "required")
-		}
 		return
 	}
-	if !optional {
-		b.fail("tensor %s: missing, want shape %v (%s)", tensorName(prefix, strings.Join(names, " or ")), shape, meaning)
+	if optional {
+		return
 	}
+	var all []string
+	for _, name := range names {
+		name, _ := halfOf(name)
+		all = append(all, name)
+	}
+	_, part := halfOf(names[0])
+	shape, meaning := part.whole(shape, tag.Get("shape"))
+	b.failOnce("tensor %s: missing, want shape %v (%s)", tensorName(prefix, strings.Join(all, " or ")), shape, meaning)
+	if biased {
+		b.bias(field, prefix+all[0], shape[:len(shape)-1], need == "required")
+	}
+}
+
+// whole is the shape of what a half is a half of, and what it means.
+func (h half) whole(shape []int, meaning string) ([]int, string) {
+	if h == whole {
+		return shape, meaning
+	}
+	shape = slices.Clone(shape)
+	shape[h.dim(shape)] *= 2
+	return shape, meaning + ", twice: it is two in one"
+}
+
+// failOnce does not repeat itself: two fields may want one tensor.
+func (b *binder) failOnce(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	for _, told := range b.errs {
+		if told.Error() == err.Error() {
+			return
+		}
+	}
+	b.errs = append(b.errs, err)
 }
 
 func tensorName(prefix, name string) string {

@@ -15,14 +15,14 @@ type bias struct {
 }
 
 // bias finds a matrix's bias and checks its shape.
-func (b *binder) bias(field reflect.Value, matrix *gguf.Tensor, required bool) {
-	name, rows := stem(matrix)+".bias", matrix.Shape[:len(matrix.Shape)-1]
+func (b *binder) bias(field reflect.Value, matrix string, rows []int, required bool) {
+	name := matrix + ".bias"
 	t, ok := b.tensors[name]
 	switch {
 	case !ok && required:
-		b.fail("tensor %s: missing, want shape %v, a value for each row of %s", name, rows, matrix.Name)
+		b.failOnce("tensor %s: missing, want shape %v, a value for each row of %s.weight", name, rows, matrix)
 	case ok && !slices.Equal(t.Shape, rows):
-		b.fail("tensor %s: shape %v, want %v, a value for each row of %s", name, t.Shape, rows, matrix.Name)
+		b.failOnce("tensor %s: shape %v, want %v, a value for each row of %s.weight", name, t.Shape, rows, matrix)
 	case ok:
 		b.biases = append(b.biases, bias{field, t})
 	}

@@ -194,7 +194,7 @@ func (b *binder) rope(kind, of string) *compute.Rope {
 	p.Dims = int(b.float(count, float64(width)))
 	r, err := compute.NewRope(p)
 	if err != nil {
-		b.fail("%w", err)
+		b.fail("metadata %s.rope: %w", b.family, err)
 		return nil
 	}
 	if p.Dims > width {
