@@ -30,6 +30,7 @@ func (c *checker) operations() []one {
 		}
 		list = append(list, one{name, func(c *checker) (string, error) { return c.attention(kv.format, kv.cost) }})
 	}
+	list = append(list, one{"gated delta rule", (*checker).delta}, one{"gated norm", (*checker).gatedNorm})
 	return append(list, one{"copies of pages", (*checker).copies}, one{"draws", (*checker).draws})
 }
 

@@ -26,6 +26,7 @@ type tolerances struct {
 	gate      float64
 	turn      float64 // QKNormRope
 	attention float64
+	delta     float64 // GatedDelta
 	kl        float64 // nats, in the mean over a real file's goldens
 }
 
@@ -35,13 +36,14 @@ var classes = map[string]tolerances{
 	// 2.4/127 and its error, a twelfth's root of that, 0.0055 of the product; logits have 16 bits of the activation. Everything
 	// else is float32.
 	"cpu": {embed: 1e-7, quantised: 8e-3, float: 2e-6, logits: 1e-4, sum: 1e-7, scale: 1e-6, addNorm: 1e-6, norm: 1e-6, gate: 1e-6, turn: 1e-6,
-		attention: 1e-5, kl: 4e-3},
+		attention: 1e-5, delta: 1e-5, kl: 4e-3},
 	// What matmuls multiply is f16: 2^-12·√3 of a value at random, or 2.1e-4, for the weight, its scale and the activation. Where
 	// a format has minima, they are some three times as large as the values that come of adding them, and so are their errors.
 	// Norms for matmuls, gates and attention store f16, where one large value alone may be wrong by 2^-11; so does attention read
-	// queries and probabilities.
+	// queries and probabilities. Keys, what rows put into a state, and the state as it is read are f16 in the gated delta rule: its error
+	// stays at 6e-4 to 9e-4 over a thousand rows.
 	"cuda": {embed: 1.2e-3, quantised: 1.2e-3, float: 8e-4, logits: 8e-4, sum: 1e-7, scale: 1e-6, addNorm: 5e-4, norm: 1e-6, gate: 5e-4, turn: 1e-6,
-		attention: 8e-4, kl: 3e-4},
+		attention: 8e-4, delta: 1.5e-3, kl: 3e-4},
 }
 
 // relative is the norm of the difference over the norm of the truth, infinite where anything is not finite or the sizes differ.
