@@ -30,6 +30,9 @@ func translate(t *testing.T, config string) (*translation, error) {
 	return tr, errors.Join(faults...)
 }
 
+// ones48 is the divisors of 48 rotary pairs.
+var ones48 = strings.TrimSuffix(strings.Repeat("1.0,", 48), ",")
+
 // The configurations are those of the models named, cut to what matters. The values are what llama.cpp's converter writes, but
 // where a comment says otherwise.
 func TestConfigurationsOfRealModelsBecomeTheirMetadata(t *testing.T) {
@@ -85,6 +88,24 @@ func TestConfigurationsOfRealModelsBecomeTheirMetadata(t *testing.T) {
 			`gemma3.block_count 2, gemma3.context_length 131072, gemma3.embedding_length 64, gemma3.feed_forward_length 96, gemma3.attention.head_count 4,
 			gemma3.attention.head_count_kv 2, gemma3.attention.key_length 16, gemma3.attention.value_length 16, gemma3.attention.layer_norm_rms_epsilon 1e-06,
 			gemma3.attention.sliding_window 16, gemma3.attention.sliding_window_pattern [true false], gemma3.rope.freq_base 500000, gemma3.rope.freq_base_swa 5000`},
+		{"Gemma 2 2B, most left to defaults", `{"model_type":"gemma2","hidden_size":2304,"num_hidden_layers":26,"sliding_window":4096}`,
+			`gemma2.block_count 26, gemma2.context_length 8192, gemma2.embedding_length 2304, gemma2.feed_forward_length 9216, gemma2.attention.head_count 8,
+			gemma2.attention.head_count_kv 4, gemma2.attention.key_length 256, gemma2.attention.value_length 256, gemma2.attention.layer_norm_rms_epsilon 1e-06,
+			gemma2.attn_logit_softcapping 50, gemma2.final_logit_softcapping 30, gemma2.attention.sliding_window 4096`},
+		{"Phi 3.5 mini: as many divisors as rotary pairs, twice", `{"model_type":"phi3","hidden_act":"silu","hidden_size":3072,"intermediate_size":8192,
+			"max_position_embeddings":131072,"num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":32,"original_max_position_embeddings":4096,
+			"rms_norm_eps":1e-05,"rope_scaling":{"long_factor":[` + ones48 + `],"short_factor":[` + ones48 + `],"type":"longrope"},"rope_theta":10000.0,"sliding_window":262144,
+			"vocab_size":32064}`,
+			`phi3.block_count 32, phi3.context_length 131072, phi3.embedding_length 3072, phi3.feed_forward_length 8192, phi3.attention.head_count 32,
+			phi3.attention.head_count_kv 32, phi3.attention.layer_norm_rms_epsilon 1e-05, phi3.attention.sliding_window 262144,
+			phi3.rope.scaling.original_context_length 4096, phi3.rope.freq_base 10000, phi3.rope.dimension_count 96, phi3.rope.scaling.attn_factor 1.1902381,
+			rope_factors_long.weight [48], rope_factors_short.weight [48]`},
+		{"Granite 3.3 2B", `{"model_type":"granite","attention_multiplier":0.015625,"embedding_multiplier":12.0,"hidden_act":"silu","hidden_size":2048,
+			"intermediate_size":8192,"logits_scaling":8.0,"max_position_embeddings":131072,"num_attention_heads":32,"num_hidden_layers":40,"num_key_value_heads":8,
+			"residual_multiplier":0.22,"rms_norm_eps":1e-05,"rope_theta":10000000.0,"vocab_size":49159}`,
+			`granite.block_count 40, granite.context_length 131072, granite.embedding_length 2048, granite.feed_forward_length 8192, granite.attention.head_count 32,
+			granite.attention.head_count_kv 8, granite.attention.layer_norm_rms_epsilon 1e-05, granite.vocab_size 49159, granite.rope.freq_base 1e+07,
+			granite.rope.dimension_count 64, granite.attention.scale 0.015625, granite.embedding_scale 12, granite.residual_scale 0.22, granite.logit_scale 8`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr, err := translate(t, c.config)
@@ -158,6 +179,12 @@ func TestSettingsThatNoFamilyComputesAreRefusedByName(t *testing.T) {
 		{"scores scaled otherwise", gemma(`,"query_pre_attn_scalar":144`), "query_pre_attn_scalar: found 144, want 256, the width of a head"},
 		{"layers of a third kind", gemma(`,"num_hidden_layers":1,"layer_types":["chunked_attention"]`), `layer_types: found "chunked_attention"`},
 		{"kinds for other layers", gemma(`,"layer_types":["full_attention"]`), "layer_types: found 1, want one for each of 26 layers"},
+		{"scores without a cap where GGUF has no word for it", `{"model_type":"gemma2","attn_logit_softcapping":0}`, "attn_logit_softcapping: found 0, want a positive number"},
+		{"windows in other layers", `{"model_type":"gemma2","layer_types":["full_attention"]}`, `layer_types: found "full_attention" for layer 0, want sliding_attention`},
+		{"other layers that do not turn", strings.Replace(llama(`,"no_rope_layers":[1,0]`), "llama", "smollm3", 1), "no_rope_layers: found 0 for layer 1, want 1"},
+		{"too few divisors", strings.Replace(rope(`"rope_type":"longrope","long_factor":[1,2],"short_factor":[1]`), "llama", "phi3", 1), "long_factor: found 2 numbers, want 8, one for each rotary pair"},
+		{"divisors of words", strings.Replace(rope(`"rope_type":"longrope","long_factor":["a"]`), "llama", "phi3", 1), "long_factor: found an array of 1, want an array of numbers"},
+		{"a multiplier of nothing", strings.Replace(llama(`,"logits_scaling":0`), "llama", "granite", 1), "logits_scaling: found 0, want another number"},
 		{"a period of zero", gemma(`,"sliding_window_pattern":0`), "sliding_window_pattern: found 0"},
 		{"windowed layers that are scaled", gemma(`,"rope_parameters":{"full_attention":{},"sliding_attention":{"rope_type":"linear","factor":2.0}}`), `sliding_attention: rope_type: found "linear", want default`},
 	} {
