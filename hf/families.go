@@ -17,6 +17,7 @@ type family struct {
 	gains      bool                    // norms hold w of (1 + w)
 	fused      func(w weight) []weight // names what has GGUF's parts in one; nil: nothing has
 	ramp       bool                    // yarn begins and ends its ramp where the paper has it, not at whole pairs
+	characters bool                    // of the vocabulary, which is BPE over characters, GGUF has merges and no scores
 	defaults   map[string]any          // of config.json, where the model's class has others than most
 	config     func(t *translation)
 	rename     func(t *translation, name string) string                      // of a tensor, before it is translated; nil: none

@@ -29,7 +29,7 @@ var gemma4Layer = with(gemma3Layer, map[string]string{
 })
 
 func init() {
-	f := family{name: "gemma4", layer: gemma4Layer, defaults: gemma4Defaults, config: gemma4Config}
+	f := family{name: "gemma4", layer: gemma4Layer, characters: true, defaults: gemma4Defaults, config: gemma4Config}
 	families["gemma4_text"] = &f
 	unified := f
 	unified.defaults = with(gemma4Defaults, map[string]any{"sliding_window": number("1024"), "max_position_embeddings": number("262144"), "hidden_size_per_layer_input": number("0")})

@@ -2,8 +2,15 @@ package hf
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+
+	"memra/gguf"
+	"memra/internal/golden"
+	"memra/tokenizer"
 )
 
 // The sizes are those of the models named, cut to few layers. Keys and values are those that llama.cpp's converter writes.
@@ -88,5 +95,60 @@ func TestSettingsThatGemma4DoesNotComputeAreRefusedByName(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// The file is llama.cpp's converter's, of the same folder.
+func TestGemma4VocabulariesAreWhatLlamaCppsConverterWrites(t *testing.T) {
+	g, err := golden.LoadTiny("../model/testdata/tiny/gemma4-dense")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := g.Unpack(folder); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if err := os.WriteFile(path, g.GGUF, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	f, err := Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for key, want := range file.Meta.All() {
+		if types, ok := want.([]int32); ok && key == "tokenizer.ggml.token_type" {
+			types[3] = int32(tokenizer.Control) // <unk>, which tokenizer.json calls special; the converter asks tokenizer_config.json, which does not
+		}
+		if got, ok := f.Metadata().Get(key); strings.HasPrefix(key, "tokenizer.ggml.") && (!ok || !reflect.DeepEqual(got, want)) {
+			t.Errorf("%s: %v, llama.cpp's converter has %v", key, got, want)
+		}
+	}
+	own, err := f.Tokenizer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := tokenizer.FromGGUF(f.Metadata())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"In the morning\n\n the  others \u00e0 \u4e16", "<bos>in", "", g.Prompts[2].Text} {
+		a, b := own.Encode(text, tokenizer.Options{}), written.Encode(text, tokenizer.Options{})
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%q: %v in the folder, %v in the file", text, a, b)
+		}
+	}
+}
+
+func TestMarksThatReadersOfAnswersWantAreNotHidden(t *testing.T) {
+	v := &vocab{tokens: []string{"<|tool_call>", "<|think|>"}, types: []tokenizer.Type{tokenizer.Control, tokenizer.Control}}
+	if v.show(visible); v.types[0] != tokenizer.UserDefined || v.types[1] != tokenizer.Control {
+		t.Errorf("types %v, want the first shown", v.types)
 	}
 }

@@ -115,6 +115,8 @@ func vocabulary(folder string, t *translation) error {
 	}
 	var v *vocab
 	switch m := &file.Model; {
+	case t.family.characters && whole && m.Type == "BPE" && m.ByteFallback:
+		v, err = characters(path, &file)
 	case !whole || m.Type == "BPE" && m.ByteFallback:
 		v, err = sentencePiece(folder, path, &file, whole)
 	case m.Type == "BPE":
@@ -127,6 +129,9 @@ func vocabulary(folder string, t *translation) error {
 	}
 	if err := v.add(path, file.AddedTokens, t.int("vocab_size", len(v.tokens))); err != nil {
 		return err
+	}
+	if t.family.characters {
+		v.show(visible)
 	}
 	v.set(t)
 	return t.special(folder, config, &file, v)
@@ -276,7 +281,9 @@ func (v *vocab) set(t *translation) {
 		types[i] = int32(y)
 	}
 	t.meta.Set(key+"model", v.kind)
-	t.meta.Set(key+"pre", v.pre)
+	if v.pre != "" {
+		t.meta.Set(key+"pre", v.pre)
+	}
 	t.meta.Set(key+"tokens", v.tokens)
 	if v.scores != nil {
 		t.meta.Set(key+"scores", v.scores)
