@@ -93,6 +93,11 @@ func (m *machine) benchBytes(t BenchTest) int {
 	bytes := steps * m.model.Bytes
 	seen := func(position int) (n int) { // bytes of the cache that a row reads, in all layers
 		for _, l := range m.model.State() {
+			if net := l.Delta; net != (compute.DeltaShape{}) {
+				net.Format = m.device.DeltaFormat()
+				n += net.ReadBytes()
+				continue
+			}
 			length := position + 1
 			if l.Window > 0 {
 				length = min(length, l.Window)

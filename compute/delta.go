@@ -38,6 +38,15 @@ func (s DeltaShape) PageBytes() int {
 	return s.Layers * (matrix*states + values*rows + 4*Page*s.ValueHeads)
 }
 
+// ReadBytes is what a row reads of a layer, at least: the states.
+func (s DeltaShape) ReadBytes() int {
+	bytes := 4
+	if s.Format == DeltaF16 {
+		bytes = 2
+	}
+	return bytes * s.ValueHeads * s.HeadDim * s.HeadDim
+}
+
 // Check reports a shape that no delta-net has.
 func (s DeltaShape) Check() error {
 	if s.Layers <= 0 || s.KeyHeads <= 0 || s.ValueHeads <= 0 || s.HeadDim <= 0 || s.Taps <= 0 || s.ValueHeads%s.KeyHeads != 0 {

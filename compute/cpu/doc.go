@@ -12,6 +12,8 @@
 //	Logits      a matmul with about 16 bits of each activation (logits.go)
 //	Norms       sixteen partial sums (norm.go)
 //	Attention   pages ascending, splits of 1024 positions (attend.go)
+//	GatedDelta  pages of 64 rows from the state that each begins with, one product after another (gateddelta.go)
+//	CausalConv  taps ascending (conv.go)
 //	Rope        tables in float64, rounded once (compute.Rope), products rounded, then the sum (rotate.go)
 //	SwiGLU, GeGLU, softmax   one exponential, a stated polynomial (exp.go)
 //	draws       package sample, a thread a row
