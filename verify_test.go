@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"memra/gguf"
+	"memra/internal/bounded"
 )
 
 // altered is a copy of a tiny model's file after a change.
@@ -87,6 +88,30 @@ func TestVerifySaysWhatIsWrong(t *testing.T) {
 	if v, err := Verify(t.Context(), altered(t, template("{% if messages|length > 1 %}{{ raise_exception('one at a time') }}{% endif %}")), nil); err != nil ||
 		len(v.Template) != len(trials) || v.Template[0].Refused != "" || !strings.Contains(v.Template[1].Refused, "one at a time") {
 		t.Errorf("found the trials %+v, %v, want all but the first to be refused", v.Template, err)
+	}
+}
+
+func TestSettingsThatMakeNoSenseAreFaultsAndNoPanic(t *testing.T) {
+	f, err := gguf.Open(tinyModel(t, "llama-plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for key := range f.Meta.All() {
+		if n, err := f.Meta.Int(key); err != nil || n == 0 || !strings.HasPrefix(key, "llama.") || strings.HasSuffix(key, "value_length") { // which shapes say too
+			continue
+		}
+		for _, value := range []any{uint32(0), int32(-1), uint32(1 << 31), uint64(1 << 62), "many", []int32{}, float32(0.5)} {
+			path := altered(t, func(meta *gguf.Metadata, _ []gguf.Tensor) { meta.Set(key, value) })
+			var v *Verified
+			bounded.Read(t, 1<<18, func() { v, err = Verify(t.Context(), path, nil) })
+			if err != nil {
+				t.Fatalf("%s %v: %v", key, value, err)
+			}
+			if len(v.Faults) == 0 && !strings.HasSuffix(key, "context_length") { // which bounds requests, not the model
+				t.Errorf("%s %v: no fault", key, value)
+			}
+		}
 	}
 }
 

@@ -121,7 +121,7 @@ func (b *binder) structure(v reflect.Value, prefix string) {
 			first = 0
 		}
 		if name, ok := f.Tag.Lookup("unused"); ok {
-			for j := range b.eval(f.Tag.Get("count")) {
+			for j := range b.count(f) {
 				b.takeAll(fmt.Sprintf("%s%s.%d.", prefix, name, first+j))
 			}
 			continue
@@ -131,7 +131,7 @@ func (b *binder) structure(v reflect.Value, prefix string) {
 			continue
 		}
 		if field.Kind() == reflect.Slice {
-			n := b.eval(f.Tag.Get("count"))
+			n := b.count(f)
 			field.Set(reflect.MakeSlice(field.Type(), n, n))
 			for j := range n {
 				b.layer = first + j
@@ -150,6 +150,17 @@ func (b *binder) structure(v reflect.Value, prefix string) {
 		}
 		b.tensor(field, prefix, strings.Split(names, ","), b.shape(f), f.Tag, optional)
 	}
+}
+
+// count is how many structs a slice has: no more than the file has tensors, for each takes some.
+func (b *binder) count(f reflect.StructField) int {
+	expr := f.Tag.Get("count")
+	n := b.eval(expr)
+	if n < 0 || n > len(b.tensors) {
+		b.fail("metadata: %d of %s (%s), want 0 to %d, as many as the file has tensors", n, strings.ToLower(f.Name), expr, len(b.tensors))
+		return 0
+	}
+	return n
 }
 
 func fieldsOf(v reflect.Value) (fields []reflect.Value) {

@@ -191,14 +191,15 @@ func (b *binder) rope(kind, of string) *compute.Rope {
 			return nil
 		}
 	}
-	p.Dims = int(b.float(count, float64(width)))
+	dims := b.float(count, float64(width))
+	if !(dims <= float64(width)) {
+		b.fail("metadata %s.%s: %v, want at most the head's width %d", b.family, count, dims, width)
+		return nil
+	}
+	p.Dims = int(dims)
 	r, err := compute.NewRope(p)
 	if err != nil {
 		b.fail("metadata %s.rope: %w", b.family, err)
-		return nil
-	}
-	if p.Dims > width {
-		b.fail("metadata %s.%s: %d, want at most the head's width %d", b.family, count, p.Dims, width)
 		return nil
 	}
 	return r
