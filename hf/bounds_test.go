@@ -2,10 +2,13 @@ package hf
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"memra/internal/bounded"
+	"memra/internal/golden"
 )
 
 func TestConfigurationsOfCrumbsAreRefusedWithinBounds(t *testing.T) {
@@ -28,6 +31,35 @@ func TestConfigurationsOfCrumbsAreRefusedWithinBounds(t *testing.T) {
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
+		})
+	}
+}
+
+func TestFilesOfGigabytesAreRefusedUnread(t *testing.T) {
+	for _, name := range []string{"config.json", "tokenizer_config.json", "tokenizer.json", "generation_config.json", "special_tokens_map.json",
+		"chat_template.jinja", "model.safetensors.index.json"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := golden.Folder("../model/testdata/tiny/llama-plain.zip", dir); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(path, 2<<30); err != nil { // a hole
+				t.Fatal(err)
+			}
+			bounded.Read(t, 1<<20, func() {
+				f, err := Open(dir)
+				if err == nil {
+					err = f.Vocabulary()
+					f.Close()
+				}
+				if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "regular file") {
+					t.Errorf("error %v, want one about the size of %s", err, path)
+				}
+			})
 		})
 	}
 }

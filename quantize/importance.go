@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"memra/gguf"
+	"memra/internal/mapped"
 )
 
 // Importance is how much the columns of matrices matter: the mean square of the activations that they meet, as llama.cpp's
@@ -129,11 +130,12 @@ func (m *Importance) readGGUF() error {
 // readOld reads the older file: a count of entries, then name, calls, and sums over calls of each, little-endian int32, int32
 // and float32.
 func (m *Importance) readOld() error {
-	data, err := os.ReadFile(m.path)
+	file, err := mapped.Open(m.path, "the file of llama-imatrix")
 	if err != nil {
 		return fmt.Errorf("quantize: importance: %w", err)
 	}
-	r := bytes.NewReader(data)
+	defer file.Close()
+	r := bytes.NewReader(file.Data)
 	number := func(what string, unit int) (n int, err error) {
 		var v int32
 		if err := binary.Read(r, binary.LittleEndian, &v); err != nil || v < 0 || int(v) > r.Len()/unit {

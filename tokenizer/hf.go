@@ -30,7 +30,7 @@ func OpenHF(folder string) (*Tokenizer, error) {
 		if *file.data != nil {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(folder, file.name))
+		data, err := readFile(filepath.Join(folder, file.name))
 		switch {
 		case err == nil:
 			*file.data = data
@@ -45,6 +45,20 @@ func OpenHF(folder string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
 	return t, nil
+}
+
+// mostFile bounds the files, in bytes: the largest known have 60 MB.
+const mostFile = 256 << 20
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > mostFile {
+		return nil, fmt.Errorf("%s: found a %s of %d bytes, want a regular file of at most %d", path, info.Mode().Type(), info.Size(), mostFile)
+	}
+	return os.ReadFile(path)
 }
 
 // FromHF builds the tokenizer that a Hugging Face folder describes. A component, a parameter or a regular expression that is

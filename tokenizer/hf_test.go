@@ -62,6 +62,8 @@ func TestUnknownPartsOfTokenizerJSONAreRefusedByName(t *testing.T) {
 		{"a WordPiece model without an unknown token", `"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":4},"merges":["a b",["ab","c"]]`, `"WordPiece","unk_token":"[UNK]","vocab":{"a":0}`, "[UNK]"},
 		{"a WordPiece model of long words", `"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":4},"merges":["a b",["ab","c"]]`, `"WordPiece","unk_token":"a","max_input_chars_per_word":1000000,"vocab":{"a":0}`, "max_input_chars_per_word"},
 		{"a unigram model of long tokens", `"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":4},"merges":["a b",["ab","c"]]`, `"Unigram","unk_id":0,"vocab":[["a",-1],["` + strings.Repeat("b", 600) + `",-1]]`, "600 bytes"},
+		{"a part twice", `"normalizer":null`, `"normalizer":null,"normalizer":{"type":"NFC"}`, `"normalizer" is there twice`},
+		{"a vocabulary twice", `"BPE"`, `"BPE","vocab":{}`, `"vocab" is there twice`},
 		{"JSON cut off", `]]}}`, ``, "unexpected end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
