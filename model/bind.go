@@ -29,6 +29,8 @@ import (
 //	`block:"what"`                    pointer to a struct: its fields likewise; nil where the file has none of its tensors
 //	`unused:"blk" count:"N"`          struct{}: tensors that the family knows and does not need, of blk.0. and so on
 //
+// bind_layers.go has those of layers that are not alike.
+//
 // A weight of three dimensions is a matrix for each expert. Of a name that ends in /0 or /1 it is the first or second half of each
 // matrix's rows (with groups:"N" beside it, of each of N groups of rows), of /left or /right half of each row. A vector with
 // transposed:"" is a matrix, column after column. Shapes and defaults are sums, differences, products and quotients, from left to right,
@@ -42,11 +44,11 @@ type binder struct {
 	dims    map[string]int          // integers of the configuration, by field name
 	tensors map[string]*gguf.Tensor // by name
 	taken   map[string]bool
-	wants   map[string][]want // fields to fill, by tensor
-	lists   map[string][]int  // numbers of the configuration by layer, by field name
-	factors map[string]float32
-	layer   int    // whose fields are being bound
-	ones    []ones // fields to fill without a tensor
+	wants   map[string][]want  // fields to fill, by tensor
+	lists   map[string][]int   // numbers of the configuration by layer, by field name
+	factors map[string]float32 // by field name, for times
+	layer   int                // whose fields are being bound
+	ones    []ones             // fields to fill without a tensor
 	biases  []bias
 	errs    []error
 }

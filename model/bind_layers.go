@@ -10,7 +10,8 @@ import (
 )
 
 // Layers that are not alike. A number of the configuration may be a list, a value a layer: []int with a meta tag, from an array or
-// from one number for all, or whatever derive fills in; a []bool counts as ones and zeros. In shapes and conditions of layer i's fields its name means the i-th.
+// from one number for all, or whatever derive fills in; a []bool counts as ones and zeros. In shapes and conditions of layer i's
+// fields its name means the i-th.
 //
 //	`when:"expr"`      beside tensor or block: the layer has it where the number is not zero, and then must; else it must not
 //	`ones:"expr"`      compute.Vector: that many ones: the gain of a norm that has none
