@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"memra/compute/cpu"
+	"memra/compute/cuda"
 	"memra/gguf"
 )
 
@@ -28,6 +29,9 @@ type TensorInfo struct {
 	// RunsAs says how the processor keeps a matrix whose format it has no kernel for: as a format that loses nothing of it. Empty
 	// where it runs as it is.
 	RunsAs string `json:"runs_as,omitempty"`
+
+	// RunsAsCUDA says the same of a GPU, which multiplies by F16: it keeps such a matrix rounded to that.
+	RunsAsCUDA string `json:"runs_as_cuda,omitempty"`
 }
 
 // Metadata yields the file's keys and values, in the file's order.
@@ -47,6 +51,9 @@ func Inspect(path string) (*Info, error) {
 		tensor := TensorInfo{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: t.Size()}
 		if as := cpu.RunsAs(t.Type); as != tensor.Type && len(t.Shape) > 1 {
 			tensor.RunsAs = as
+		}
+		if as := cuda.RunsAs(t.Type); as != tensor.Type && len(t.Shape) > 1 {
+			tensor.RunsAsCUDA = as
 		}
 		info.Tensors = append(info.Tensors, tensor)
 		info.Parameters += t.Values()

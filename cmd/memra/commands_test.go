@@ -565,13 +565,13 @@ func TestInspectChecksAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	f.Meta.Set("llama.block_count", uint32(99))
+	f.Meta.Set("llama.block_count", uint32(4))
 	broken := filepath.Join(t.TempDir(), "broken.gguf")
 	if err := gguf.Write(broken, f.Meta, f.Tensors); err != nil {
 		t.Fatal(err)
 	}
 	o := invoke(t, "", "inspect", "--check", broken)
-	if o.status != 1 || !strings.Contains(o.err, "blk.98.attn_q.weight") || !strings.Contains(o.out, "SHA-256") {
+	if o.status != 1 || !strings.Contains(o.err, "blk.3.attn_q.weight") || !strings.Contains(o.out, "SHA-256") {
 		t.Errorf("status %d, %q, want the missing tensors and a report", o.status, o.err)
 	}
 }

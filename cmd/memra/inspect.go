@@ -25,8 +25,9 @@ func newInspect(a *app) *cobra.Command {
 		Long: `Show what a model file says of itself: metadata, tensors, sizes, template. It works for files that no family here can run.
 
 The text output abbreviates long arrays and strings. JSON has all of them, metadata in the file's order:
-{"family","parameters","bytes","metadata":{..},"tensors":[{"name","type","shape","bytes","runs_as"}],"template"}. Shapes go slowest first:
-rows, then the values of a row. A matrix whose format has no kernel runs as another that loses nothing of it (runs_as). Numbers that
+{"family","parameters","bytes","metadata":{..},"tensors":[{"name","type","shape","bytes","runs_as","runs_as_cuda"}],"template"}. Shapes go slowest first:
+rows, then the values of a row. A matrix whose format has no kernel runs as another that loses nothing of it (runs_as),
+and on a GPU as F16 (runs_as_cuda). Numbers that
 JSON has not (NaN, infinities) are strings.
 
 With --check all of the file is read as well, and the exit status is 1 if anything is wrong: a weight that is NaN or infinite, a tensor
@@ -110,6 +111,9 @@ func inspectText(w io.Writer, heading func(string) string, path string, info *me
 			kind := tensor.Type
 			if tensor.RunsAs != "" {
 				kind += ", runs as " + tensor.RunsAs
+			}
+			if tensor.RunsAsCUDA != "" {
+				kind += ", on CUDA as " + tensor.RunsAsCUDA
 			}
 			fmt.Fprintf(t, "%s\t%s\t%v\t%d\n", harmless(tensor.Name), kind, tensor.Shape, tensor.Bytes)
 		}

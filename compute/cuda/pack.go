@@ -48,6 +48,14 @@ var sources = map[gguf.Type]struct {
 	gguf.F16: {"f16", layoutF16}, gguf.BF16: {"bf16", layoutF16}, gguf.F32: {"f32", layoutF16},
 }
 
+// RunsAs names the format that Pack keeps a file's format as: its own where a kernel reads it.
+func RunsAs(t gguf.Type) string {
+	if _, direct := sources[t]; direct {
+		return t.String()
+	}
+	return gguf.F16.String()
+}
+
 // packed is a weight on the device.
 type packed struct {
 	layout *layout
