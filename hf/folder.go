@@ -168,7 +168,8 @@ func nameOf(folder string) string {
 }
 
 // elsewhere are parts of names of towers for pictures and sound, and of tables that are computed.
-var elsewhere = []string{"vision_tower.", "vision_model.", "visual.", "multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio."}
+var elsewhere = []string{"vision_tower.", "vision_model.", "visual.", "multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio.",
+	"vision_embedder."}
 
 // skipped reports whether a tensor is none that the family computes with: of a tower, of a table, or of layers after the last, which
 // draft.
