@@ -157,13 +157,13 @@ func TestTowersOfGemma4AreLeftOut(t *testing.T) {
 	for name, out := range map[string]bool{
 		"model.vision_tower.encoder.layers.0.mlp.gate_proj.linear.weight": true, "model.embed_vision.embedding_projection.weight": true,
 		"model.audio_tower.layers.0.norm_out.weight": true, "model.embed_audio.embedding_projection.weight": true,
-		"model.vision_embedder.patch_dense.weight": true, // of 12B, which has no tower
+		"model.vision_embedder.patch_dense.weight":           true, // of 12B, which has no tower
 		"model.language_model.embed_tokens_per_layer.weight": false, "model.language_model.layers.0.per_layer_input_gate.weight": false,
 	} {
-		if skipped(name) != out {
+		if (&translation{}).skipped(name) != out {
 			t.Errorf("%s: left out %v, want %v", name, !out, out)
 		}
-		if fam := families["gemma4_text"]; !out && ggufName(name, fam) == "" {
+		if to, _ := (&translation{family: families["gemma4_text"]}).nameOf(name); !out && to == "" {
 			t.Errorf("%s has no name in GGUF", name)
 		}
 	}
