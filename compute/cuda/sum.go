@@ -2,12 +2,13 @@ package cuda
 
 import "memra/compute"
 
-// Add: s takes the place of x. A residual stream may exceed what f16 holds, so a matmul reads it scaled as it reads gates.
+// Add: s takes the place of x. A residual stream may exceed what f16 holds, so a matmul reads it scaled as it reads gates, from memory of
+// this layer, however old the place is.
 func (s *step) Add(x, y compute.Tensor, scale float32) compute.Tensor {
 	s.even(x.Width)
 	in, add := s.asRows(x), s.asRows(y)
 	sum := x
-	sum.Mem = &buffer{home: mem(x).home, rows: in, scale: gateScale}
+	sum.Mem = &buffer{home: s.at, rows: in, scale: gateScale}
 	s.launch("add", perRow(x.Width, x.Rows), in.arg(), in.arg(), add.arg(), i32(x.Width), f32(scale))
 	return sum
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"memra/compute"
+	"memra/gguf"
 )
 
 func TestSumsAndColumnsHaveTheCPUsBits(t *testing.T) {
@@ -64,5 +65,31 @@ func TestNormOfHeadsAgreesWithFloat64(t *testing.T) {
 		gain := d.Vector(g)
 		got := d.compute(t, func(s *step) compute.Tensor { return s.Norm(s.tensor(x, heads*dim), gain, eps) })
 		closeTo(t, "norm of heads", got, want, 3e-7)
+	}
+}
+
+// A residual stream is made before the layers and lives as long as the step: what a layer makes of it must not.
+func TestAResidualStreamThatMatmulsReadTakesNoMemoryALayer(t *testing.T) {
+	d := openFake(t, newFake())
+	const rows, width = 64, 512
+	w, err := d.Pack(gguf.F16, width, width, make([]byte, 2*width*width), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := func(layers int) (bytes int) {
+		d.compute(t, func(s *step) compute.Tensor {
+			x := s.tensor(make([]float32, rows*width), width)
+			for i := range layers {
+				s.Layer(i)
+				x = s.Add(x, x, 1)
+				x = s.Add(x, s.MatMul(x, w), 1)
+			}
+			bytes = s.arenas[0].used
+			return compute.Tensor{}
+		})
+		return bytes
+	}
+	if few, many := taken(2), taken(20); few != many {
+		t.Errorf("%d bytes before the layers of 2, %d before those of 20", few, many)
 	}
 }
