@@ -34,6 +34,8 @@ func (m *mix) of(t tensor, layers int) gguf.Type {
 	switch t.role {
 	case gain, decay, divisors:
 		return gguf.F32
+	case kept:
+		return gguf.BF16
 	case output:
 		format = m.more
 	case value, down:

@@ -62,7 +62,7 @@ func (s *shape) gemma4Tensors() []tensor {
 	list := []tensor{{"rope_freqs.weight", divisors, 0, []int{g.farDim / 2}}}
 	if g.part > 0 {
 		list = append(list, tensor{"per_layer_token_embd.weight", output, 0, []int{s.vocab, s.layers * g.part}},
-			tensor{"per_layer_model_proj.weight", weight, 0, []int{s.layers * g.part, s.width}}, tensor{"per_layer_proj_norm.weight", gain, 0, []int{g.part}})
+			tensor{"per_layer_model_proj.weight", kept, 0, []int{s.layers * g.part, s.width}}, tensor{"per_layer_proj_norm.weight", gain, 0, []int{g.part}})
 	}
 	return list
 }

@@ -76,6 +76,7 @@ const (
 	gain     role = iota // of a norm, and what else is always F32
 	decay                // of a state: F32, below zero
 	divisors             // of rotary frequencies: F32
+	kept                 // a matrix that llama-quantize leaves as it was: BF16
 	weight               // any other matrix
 	output               // the matrix that gives logits
 	value                // makes an attention's values
