@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -83,27 +84,43 @@ type span struct {
 	match      bool
 }
 
-// spans covers a text; with invert, what is not matched is a match and the other way round.
-func (m matcher) spans(text string, invert bool) []span {
-	var all []span
-	at := 0
-	m(text, func(start, end int) {
-		if start > at {
-			all = append(all, span{at, start, invert})
+// spanList is the spans that cover a text. A matcher calls add, which is made once, so that a piece of text costs no allocation.
+type spanList struct {
+	all    []span
+	at     int  // what is covered so far
+	invert bool // what is not matched is a match, and the other way round
+	add    func(start, end int)
+}
+
+var spanLists = sync.Pool{New: func() any {
+	l := new(spanList)
+	l.add = func(start, end int) {
+		if start > l.at {
+			l.all = append(l.all, span{l.at, start, l.invert})
 		}
-		all = append(all, span{start, end, !invert})
-		at = end
-	})
-	if at < len(text) {
-		all = append(all, span{at, len(text), invert})
+		l.all = append(l.all, span{start, end, !l.invert})
+		l.at = end
 	}
-	return all
+	return l
+}}
+
+// spans covers a text. The list goes back to spanLists.
+func (m matcher) spans(text string, invert bool) *spanList {
+	l := spanLists.Get().(*spanList)
+	l.all, l.at, l.invert = l.all[:0], 0, invert
+	m(text, l.add)
+	if l.at < len(text) {
+		l.all = append(l.all, span{l.at, len(text), invert})
+	}
+	return l
 }
 
 // cutAt cuts at what a matcher finds.
 func (m matcher) cutAt(behaviour string, invert bool) cutter {
 	return func(text string, first bool, emit func(string, bool)) {
-		all := m.spans(text, invert)
+		list := m.spans(text, invert)
+		defer spanLists.Put(list)
+		all := list.all
 		switch behaviour {
 		case contiguous:
 			all = join(all, func(a, b span) bool { return a.match == b.match })
