@@ -3,7 +3,6 @@ package cuda
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"memra/compute"
@@ -69,47 +68,55 @@ func (m *deltaMemory) Close() error {
 	return m.device.owner.do(func() error { return m.device.free(m.at) })
 }
 
-// historyInput is a batch's rows by sequence and position, on the device.
+// historyInput is a batch's rows by sequence and position, on the device: order, sequence, starts (room for twice as many), positions, slots.
 type historyInput struct {
-	order, sequence, starts pointer
-	sequences               int
-	spare                   pointer // states of pages that are not kept; 0: all are
+	at        pointer
+	rows      int
+	sequences int
+	spare     pointer // states of pages that are not kept; 0: all are
 }
+
+func (h *historyInput) part(i int) arg { return (h.at + pointer(4*i*h.rows)).arg() }
+func (h *historyInput) order() arg     { return h.part(0) }
+func (h *historyInput) sequence() arg  { return h.part(1) }
+func (h *historyInput) starts() arg    { return h.part(2) }
+func (h *historyInput) positions() arg { return h.part(4) }
+func (h *historyInput) slots() arg     { return h.part(5) }
 
 // histories sorts a batch, once a step: rows without a sequence stand at the end.
 func (s *step) histories(b *compute.Batch, d compute.Delta) *historyInput {
 	if in := s.sorted[b]; in != nil {
 		return in
 	}
-	order := make([]int32, b.Rows())
-	for i := range order {
-		order[i] = int32(i)
-	}
-	key := func(r int32) uint64 { return uint64(uint32(b.Slots[r]))<<32 | uint64(b.Positions[r]) } // -1 is the largest
-	slices.SortStableFunc(order, func(x, y int32) int { return cmp.Compare(key(x), key(y)) })
-	in, starts, sequence := &historyInput{}, []int32{}, make([]int32, len(order))
-	holes := false
-	for i, r := range order {
-		slot := b.Slots[r]
-		if slot < 0 {
-			starts = append(starts, int32(i))
-			for j := i; j < len(order); j++ {
-				sequence[j] = -1
+	n := b.Rows()
+	in, holes := &historyInput{rows: n}, false
+	in.at = s.ints(6*n, func(to []int32) {
+		order, sequence, starts := to[:n], to[n:2*n], to[2*n:2*n]
+		for i := range order {
+			order[i] = int32(i)
+		}
+		key := func(r int32) uint64 { return uint64(uint32(b.Slots[r]))<<32 | uint64(b.Positions[r]) } // -1 is the largest
+		slices.SortFunc(order, func(x, y int32) int { return cmp.Or(cmp.Compare(key(x), key(y)), cmp.Compare(x, y)) })
+		last := int32(-1)
+		for i, r := range order {
+			slot := b.Slots[r]
+			sequence[i] = -1
+			if slot != last {
+				starts = append(starts, int32(i))
+				last = slot
 			}
-			break
+			if slot >= 0 {
+				in.sequences = len(starts)
+				sequence[i] = int32(len(starts) - 1)
+				holes = holes || d.Tables[slot][b.Positions[r]/compute.Page] < 0
+			}
 		}
-		if i == 0 || b.Slots[order[i-1]] != slot {
-			starts = append(starts, int32(i))
-			in.sequences++
+		if len(starts) == in.sequences {
+			starts = append(starts, int32(n))
 		}
-		sequence[i] = int32(in.sequences - 1)
-		holes = holes || d.Tables[slot][b.Positions[r]/compute.Page] < 0
-	}
-	if len(starts) == in.sequences {
-		starts = append(starts, int32(len(order)))
-	}
-	send := func(v []int32) pointer { return s.ints(len(v), func(to []int32) { copy(to, v) }) }
-	in.order, in.sequence, in.starts = send(order), send(sequence), send(starts)
+		copy(to[4*n:], b.Positions)
+		copy(to[5*n:], b.Slots)
+	})
 	if shape := d.Memory.Shape(); holes {
 		in.spare = s.take(&s.arenas[0], in.sequences*shape.ValueHeads*shape.HeadDim*shape.HeadDim*6)
 	}
@@ -117,36 +124,54 @@ func (s *step) histories(b *compute.Batch, d compute.Delta) *historyInput {
 	return in
 }
 
-// CausalConv gives f32 rows, and keeps its inputs.
+// convolution is a CausalConv that nothing has computed yet.
+type convolution struct {
+	delta compute.Delta
+	batch *compute.Batch
+	x     pointer
+	w     *vector
+}
+
+// CausalConv waits for its reader: the gated delta rule prepares what it gives in the same kernel, anybody else gets f32 rows.
 func (s *step) CausalConv(b *compute.Batch, d compute.Delta, x compute.Tensor, w compute.Vector) compute.Tensor {
-	m, in, batch, t, h := d.Memory.(*deltaMemory), s.asRows(x), s.batch(b), s.tables(compute.KV{Tables: d.Tables}), s.histories(b, d)
 	s.even(x.Width)
-	y, out := s.newRows(x.Rows, x.Width)
-	s.launch("causal_conv", shape{grid: grid(ceilDiv(x.Width, 1024), x.Rows), block: 128},
-		out.rows.arg(), in.arg(), w.Mem.(*vector).at.arg(), m.at.arg(), h.order.arg(), h.sequence.arg(), h.starts.arg(),
-		batch.positions.arg(), batch.slots.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer),
-		i32(m.shape.KeyHeads), i32(m.shape.ValueHeads), i32(m.shape.HeadDim), i32(m.shape.Taps))
-	return y
+	c := &convolution{d, b, s.asRows(x), w.Mem.(*vector)}
+	home := s.at
+	y := &buffer{home: home, conv: c}
+	y.late = func() pointer {
+		m, h, t := d.Memory.(*deltaMemory), s.histories(b, d), s.tables(compute.KV{Tables: d.Tables})
+		rows := s.take(home, 4*x.Rows*x.Width)
+		s.launch("causal_conv", shape{grid: grid(ceilDiv(x.Width, 1024), x.Rows), block: 128},
+			rows.arg(), c.x.arg(), c.w.at.arg(), m.at.arg(), h.order(), h.sequence(), h.starts(), h.positions(), h.slots(), t.at.arg(), i32(t.stride),
+			i32(m.shape.Layers), i32(d.Layer), i32(m.shape.KeyHeads), i32(m.shape.ValueHeads), i32(m.shape.HeadDim), i32(m.shape.Taps))
+		return rows
+	}
+	return compute.Tensor{Rows: x.Rows, Width: x.Width, Mem: y}
 }
 
 // GatedDelta gives f32 rows. What the rule reads is made first, side by side; then each sequence, value head and slice of columns is a
 // block, whatever rows it has.
 func (s *step) GatedDelta(b *compute.Batch, d compute.Delta, x, beta, alpha compute.Tensor, g compute.DeltaGates) compute.Tensor {
-	m, batch, t, h := d.Memory.(*deltaMemory), s.batch(b), s.tables(compute.KV{Tables: d.Tables}), s.histories(b, d)
+	m, t, h := d.Memory.(*deltaMemory), s.tables(compute.KV{Tables: d.Tables}), s.histories(b, d)
 	n, dim, heads := x.Rows, m.shape.HeadDim, m.shape.ValueHeads
-	in, rawBeta, rawAlpha := s.asRows(x), s.asRows(beta), s.asRows(alpha)
+	rawBeta, rawAlpha, a, dt := s.asRows(beta), s.asRows(alpha), g.A.Mem.(*vector).at, g.DT.Mem.(*vector).at
 	qkv := s.take(s.at, 2*n*x.Width)
 	gates := s.take(s.at, 2*4*n*heads)
 	decays := gates + pointer(4*n*heads)
 	y, out := s.newRows(n, heads*dim)
-	s.launch("delta_prepare", shape{grid: grid(ceilDiv(x.Width, 1024)+1, n), block: 128},
-		qkv.arg(), gates.arg(), decays.arg(), out.rows.arg(), in.arg(), rawBeta.arg(), rawAlpha.arg(), g.A.Mem.(*vector).at.arg(), g.DT.Mem.(*vector).at.arg(),
-		batch.slots.arg(), i32(m.shape.KeyHeads), i32(heads), i32(dim), f32(g.Eps), f32(float32(1/math.Sqrt(float64(dim)))))
+	prepare := shape{grid: grid(ceilDiv(x.Width, 1024)+1, n), block: 128}
+	sizes := []arg{i32(m.shape.KeyHeads), i32(heads), i32(dim)}
+	if c := mem(x).conv; c != nil && mem(x).rows == 0 && c.batch == b {
+		s.launch("delta_convolve", prepare, append(append([]arg{qkv.arg(), gates.arg(), out.rows.arg(), c.x.arg(), c.w.at.arg(), rawBeta.arg(), rawAlpha.arg(),
+			a.arg(), dt.arg(), m.at.arg(), h.at.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer)}, sizes...), i32(m.shape.Taps), f32(g.Eps))...)
+	} else {
+		s.launch("delta_prepare", prepare, append(append([]arg{qkv.arg(), gates.arg(), decays.arg(), out.rows.arg(), s.asRows(x).arg(), rawBeta.arg(), rawAlpha.arg(),
+			a.arg(), dt.arg(), s.batch(b).slots.arg()}, sizes...), f32(g.Eps))...)
+	}
 	s.launch(fmt.Sprintf("delta_rule_%d", dim),
-		shape{grid: [3]int{dim / deltaColumns(dim), heads * min(1, h.sequences), h.sequences}, block: 128, shared: deltaDims[dim]},
-		out.rows.arg(), m.at.arg(), qkv.arg(), gates.arg(), decays.arg(), h.spare.arg(), h.order.arg(), h.starts.arg(),
-		batch.positions.arg(), batch.slots.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer),
-		i32(m.shape.KeyHeads), i32(heads), i32(m.shape.Taps), flag(g.Grouped))
+		shape{grid: [3]int{dim / deltaColumns(dim), heads * min(1, h.sequences), h.sequences}, block: 256, shared: deltaDims[dim]},
+		out.rows.arg(), m.at.arg(), qkv.arg(), gates.arg(), decays.arg(), h.spare.arg(), h.order(), h.starts(), h.positions(), h.slots(),
+		t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer), i32(m.shape.KeyHeads), i32(heads), i32(m.shape.Taps), flag(g.Grouped))
 	return y
 }
 

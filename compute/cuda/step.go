@@ -36,9 +36,11 @@ type buffer struct {
 	home    *arena
 	rows    pointer
 	operand pointer
-	tile    int     // rows of an operand's tile
-	scale   float32 // 0 before there is one: 1
-	bias    pointer // that rows lack until somebody reads them: so that matmuls of one operand stay neighbours; 0: none
+	tile    int            // rows of an operand's tile
+	scale   float32        // 0 before there is one: 1
+	conv    *convolution   // what `late` computes; nil: something else
+	late    func() pointer // makes the rows, when somebody reads them; nil: they are there, or the operand is
+	bias    pointer        // that rows lack until somebody reads them: so that matmuls of one operand stay neighbours; 0: none
 }
 
 func mem(t compute.Tensor) *buffer { return t.Mem.(*buffer) }
@@ -214,6 +216,9 @@ func (s *step) asOperand(t compute.Tensor) *buffer {
 // asRows is a tensor as f32 rows, converted once.
 func (s *step) asRows(t compute.Tensor) pointer {
 	b := mem(t)
+	if b.rows == 0 && b.late != nil {
+		b.rows = b.late()
+	}
 	if b.rows == 0 {
 		b.rows = s.take(b.home, 4*t.Rows*t.Width)
 		s.even(t.Width)

@@ -2,6 +2,9 @@
 //
 // delta_prepare makes what the rule reads: queries, keys and values as halves, b = sigmoid(beta), g = A*softplus(alpha + DT).
 //
+// delta_convolve does the same with causal_conv before it, and the same bits; `rows` is order, sequence, starts (twice as long), positions and
+// slots, each as long as the grid's y.
+//
 // Order    a head's squares: eight by fma from zero, then a butterfly over dim/8 lanes. q is (x*r)*(1/sqrt(dim)), k is x*r, rounded to f16.
 // Needs    dim 16, 32, 64 or 128. Launch: grid (ceil(width/1024) + 1, rows), block 128; the last of x has the gates.
 //
@@ -20,43 +23,66 @@
 // Order    every chain ascends by 16 of its depth; blocks ascend. A row of a product depends on no other row of it, so a block of one row gives
 //          that row's bits. exp(G[r]-G[j]) is ex2((G[r]-G[j])*log2(e)); G adds ascending from the page's start.
 // Needs    dim 16, 32, 64 or 128; C = min(dim, 32). order, starts and tables as delta.cuh says.
-// Launch   grid (dim/C, value heads, sequences), block 128, dynamic shared memory: delta_shared(dim).
-#include "delta.cuh"
+// Launch   grid (dim/C, value heads, sequences), block 256, dynamic shared memory: Slice::bytes.
+#include "conv.cuh"
 
 constexpr float LOG2E = 1.4426950408889634f;
+constexpr int THREADS = 256, WARPS = THREADS / 32; // of delta_rule
 
 __device__ __forceinline__ float decay(float top, float g) { return ex2(__fmul_rn(__fsub_rn(top, g), LOG2E)); }
 
-KERNEL(128) delta_prepare(half* qkv, float* b, float* g, float* out, const float* x, const float* beta, const float* alpha, const float* a,
-                          const float* dt, const int* slots, int keyHeads, int valueHeads, int dim, float eps, float scale) {
-    start();
-    int row = blockIdx.y, width = (2 * keyHeads + valueHeads) * dim;
-    if (blockIdx.x == gridDim.x - 1) {
-        for (int h = threadIdx.x; h < valueHeads; h += 128) {
-            size_t at = (size_t)row * valueHeads + h;
-            b[at] = __fdiv_rn(1.f, __fadd_rn(1.f, exp_(-beta[at])));
-            float t = __fadd_rn(alpha[at], dt[h]);
-            g[at] = __fmul_rn(a[h], t > 20 ? t : log1pf(exp_(t)));
-        }
-        if (slots[row] < 0)
-            for (int i = threadIdx.x; i < valueHeads * dim; i += 128) out[(size_t)row * valueHeads * dim + i] = 0;
-        return;
+// gate_row is b and g of a row, by a block; a row without a sequence has its output zeroed.
+__device__ __forceinline__ void gate_row(float* b, float* g, float* out, const float* beta, const float* alpha, const float* a, const float* dt,
+                                         int row, int slot, int heads, int dim) {
+    for (int h = threadIdx.x; h < heads; h += blockDim.x) {
+        size_t at = (size_t)row * heads + h;
+        b[at] = __fdiv_rn(1.f, __fadd_rn(1.f, exp_(-beta[at])));
+        float t = __fadd_rn(alpha[at], dt[h]);
+        g[at] = __fmul_rn(a[h], t > 20 ? t : log1pf(exp_(t)));
     }
-    int k = (blockIdx.x * 128 + threadIdx.x) * 8;
-    float v[8] = {};
-    if (k < width) load8(v, x + (size_t)row * width + k);
+    if (slot < 0)
+        for (int i = threadIdx.x; i < heads * dim; i += blockDim.x) out[(size_t)row * heads * dim + i] = 0;
+}
+
+// normalise makes of eight values at column k what the rule reads. All lanes of a warp call it.
+__device__ __forceinline__ void normalise(half* qkv, float (&v)[8], int k, int width, int keys, int dim, float eps) {
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < 8; i++) sum = __fmaf_rn(v[i], v[i], sum);
     for (int step = dim / 16; step > 0; step /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, step));
     if (k >= width) return;
-    if (k < 2 * keyHeads * dim) {
+    if (k < 2 * keys) {
         float r = __frcp_rn(__fsqrt_rn(__fadd_rn(sum, eps)));
-        if (k < keyHeads * dim) r = __fmul_rn(r, scale);
+        if (k < keys) r = __fmul_rn(r, __frcp_rn(__fsqrt_rn((float)dim)));
 #pragma unroll
         for (int i = 0; i < 8; i++) v[i] = __fmul_rn(v[i], r);
     }
-    *(uint4*)(qkv + (size_t)row * width + k) = make_uint4(half2_bits(v[0], v[1]), half2_bits(v[2], v[3]), half2_bits(v[4], v[5]), half2_bits(v[6], v[7]));
+    *(uint4*)(qkv + k) = halves(v);
+}
+
+KERNEL(128) delta_prepare(half* qkv, float* b, float* g, float* out, const float* x, const float* beta, const float* alpha, const float* a,
+                          const float* dt, const int* slots, int keyHeads, int valueHeads, int dim, float eps) {
+    start();
+    int row = blockIdx.y, width = (2 * keyHeads + valueHeads) * dim, k = (blockIdx.x * 128 + threadIdx.x) * 8;
+    if (blockIdx.x == gridDim.x - 1) return gate_row(b, g, out, beta, alpha, a, dt, row, slots[row], valueHeads, dim);
+    float v[8] = {};
+    if (k < width) load8(v, x + (size_t)row * width + k);
+    normalise(qkv + (size_t)row * width, v, k, width, keyHeads * dim, dim, eps);
+}
+
+// delta_convolve is causal_conv and delta_prepare in one, with their bits.
+KERNEL(128) delta_convolve(half* qkv, float* gates, float* out, const float* x, const float* w, const float* beta, const float* alpha,
+                           const float* a, const float* dt, uint8_t* memory, const int* rows, const int* tables, int stride, int layers, int layer,
+                           int keyHeads, int valueHeads, int dim, int taps, float eps) {
+    start();
+    DeltaShape shape{layers, layer, keyHeads, valueHeads, dim, taps};
+    History h{memory, rows, rows + gridDim.y, rows + 2 * gridDim.y, rows + 4 * gridDim.y, rows + 5 * gridDim.y, tables, stride};
+    int i = blockIdx.y, row = h.order[i], width = shape.width(), k = (blockIdx.x * 128 + threadIdx.x) * 8;
+    if (blockIdx.x == gridDim.x - 1)
+        return gate_row(gates, gates + (size_t)gridDim.y * valueHeads, out, beta, alpha, a, dt, row, h.slots[row], valueHeads, dim);
+    float v[8] = {};
+    if (k < width) conv_8(v, x, w, h, shape, i, k);
+    normalise(qkv + (size_t)row * width, v, k, width, keyHeads * dim, dim, eps);
 }
 
 __device__ __forceinline__ uint32_t pair(const half* p) { return *(const uint32_t*)p; }
@@ -90,18 +116,18 @@ template <int D, int C> struct Slice {
 
     // load brings rows [0, n) of a page: keys, u, sums of decays; the rest becomes zero.
     __device__ void load(const half* pk, const half* pu, const float* pg, int n) {
-        for (int i = threadIdx.x; i < PAGE * D / 8; i += 128) {
+        for (int i = threadIdx.x; i < PAGE * D / 8; i += THREADS) {
             int r = i / (D / 8), c = i % (D / 8) * 8;
             *(uint4*)(k + r * KP + c) = r < n ? *(const uint4*)(pk + r * D + c) : uint4{};
         }
-        for (int i = threadIdx.x; i < C * PAGE; i += 128) u[i / PAGE * AP + i % PAGE] = i % PAGE < n ? pu[i] : __float2half_rn(0);
+        for (int i = threadIdx.x; i < C * PAGE; i += THREADS) u[i / PAGE * AP + i % PAGE] = i % PAGE < n ? pu[i] : __float2half_rn(0);
         if (threadIdx.x < PAGE) g[threadIdx.x] = threadIdx.x < n ? pg[threadIdx.x] : 0;
     }
 
     // advance makes the state that the page ends with from the one that it began with. to may be from.
     __device__ void advance(float* to32, half* to16, const float* from) {
         float top = g[PAGE - 1], e = ex2(__fmul_rn(top, LOG2E));
-        for (int i = threadIdx.x; i < PAGE * D; i += 128) {
+        for (int i = threadIdx.x; i < PAGE * D; i += THREADS) {
             int j = i / D, d = i % D;
             kt[d * AP + j] = __float2half_rn(__fmul_rn(decay(top, g[j]), __half2float(k[j * KP + d])));
         }
@@ -110,7 +136,7 @@ template <int D, int C> struct Slice {
             uint32_t a[PAGE / 16][4];
 #pragma unroll
             for (int j = 0; j < PAGE / 16; j++) rows_of(a[j], u + m * 16 * AP + 16 * j, AP, gr, qd);
-            for (int n = w; n < D / 8; n += 4) {
+            for (int n = w; n < D / 8; n += WARPS) {
                 float c[4] = {};
 #pragma unroll
                 for (int j = 0; j < PAGE / 16; j++) {
@@ -133,7 +159,7 @@ template <int D, int C> struct Slice {
     // multiply computes, for blocks [from, to] of rows, what keys and queries have with the page's keys, and what they read from S.
     __device__ void multiply(int from, int to, const half* s16) {
         int blocks = to - from + 1;
-        for (int task = w; task < blocks * (PAGE / 8 + C / 8); task += 4) { // a task is 16 rows and 8 columns
+        for (int task = w; task < blocks * (PAGE / 8 + C / 8); task += WARPS) { // a task is 16 rows and 8 columns
             int block = from + task % blocks, n = task / blocks, row = 16 * block;
             bool keys = n >= C / 8; // after S, which comes from further away
             n -= keys ? C / 8 : 0;
@@ -177,7 +203,7 @@ template <int D, int C> struct Slice {
     // learn computes u of rows [first, end), of which `block` has some. values(r, c) is v of a row and a column.
     template <class V> __device__ void learn(int block, int first, int end, V values) {
         int row = 16 * block;
-        for (int n = w; n < C / 8; n += 4) {
+        for (int n = w; n < C / 8; n += WARPS) {
             float c[4] = {};
             earlier(c, ak, block, block, n);
 #pragma unroll
@@ -242,12 +268,12 @@ __device__ void delta_rule(float* out, uint8_t* memory, const half* qkv, const f
         if (before) {
             t.advance(s32, s16, before);
         } else if (first == 0) {
-            for (int j = threadIdx.x; j < C * D; j += 128) s32[j] = 0, s16[j] = __float2half_rn(0);
+            for (int j = threadIdx.x; j < C * D; j += THREADS) s32[j] = 0, s16[j] = __float2half_rn(0);
         }
         if (first && threadIdx.x < C * D / 64) asm volatile("prefetch.global.L2 [%0];" ::"l"(s16 + threadIdx.x * 64));
         t.load(page.k + keys, page.u + us, page.g + gs, first);
         __syncthreads();
-        for (int j = threadIdx.x; j < PAGE * D / 8; j += 128) {
+        for (int j = threadIdx.x; j < PAGE * D / 8; j += THREADS) {
             int r = j / (D / 8), c = j % (D / 8) * 8;
             bool own = r >= first && r < end;
             const half* from = own ? qkv + (size_t)order[begin + i + r - first] * width + c : nullptr;
@@ -276,7 +302,7 @@ __device__ void delta_rule(float* out, uint8_t* memory, const half* qkv, const f
             t.learn(block, first, end, [&](int r, int c) {
                 return __half2float(qkv[(size_t)order[begin + i + r - first] * width + (2 * shape.keyHeads + head) * D + column + c]);
             });
-        for (int task = t.w; task < (to - from + 1) * (C / 8); task += 4) {
+        for (int task = t.w; task < (to - from + 1) * (C / 8); task += WARPS) {
             int block = from + task % (to - from + 1), m = task / (to - from + 1);
             float c[4] = {};
             t.earlier(c, t.aq, block, block + 1, m);
@@ -289,7 +315,7 @@ __device__ void delta_rule(float* out, uint8_t* memory, const half* qkv, const f
             }
         }
         if (page.kept())
-            for (int j = threadIdx.x; j < C * PAGE; j += 128)
+            for (int j = threadIdx.x; j < C * PAGE; j += THREADS)
                 if (j % PAGE >= first && j % PAGE < end) page.u[us + j] = t.u[j / PAGE * t.AP + j % PAGE];
         __syncthreads();
         before = s32;
@@ -298,7 +324,7 @@ __device__ void delta_rule(float* out, uint8_t* memory, const half* qkv, const f
 }
 
 #define DELTA(D, C)                                                                                                                          \
-    KERNEL(128) delta_rule_##D(float* out, uint8_t* memory, const half* qkv, const float* beta, const float* gates, float* scratch,          \
+    KERNEL(THREADS) delta_rule_##D(float* out, uint8_t* memory, const half* qkv, const float* beta, const float* gates, float* scratch,          \
                                const int* order, const int* starts, const int* positions, const int* slots, const int* tables, int stride,   \
                                int layers, int layer, int keyHeads, int valueHeads, int taps, int grouped) {                                 \
         start();                                                                                                                             \
