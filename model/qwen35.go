@@ -141,9 +141,9 @@ const deltaEps = 1e-6
 func (m *qwen35) delta(ops compute.Ops, b *compute.Batch, n compute.Tensor, l *gatedDeltaNet, d compute.Delta) compute.Tensor {
 	gates := m.gates
 	gates.A, gates.DT, gates.Eps = l.A, l.DT, deltaEps
-	qkv := ops.CausalConv(b, d, ops.MatMul(n, l.QKV), l.Conv)
-	o := ops.GatedDelta(b, d, qkv, ops.MatMul(n, l.Beta), ops.MatMul(n, l.Alpha), gates)
-	return ops.MatMul(ops.GatedNorm(o, ops.MatMul(n, l.Z), l.Norm, m.Eps), l.Out)
+	qkv, z, beta, alpha := ops.MatMul(n, l.QKV), ops.MatMul(n, l.Z), ops.MatMul(n, l.Beta), ops.MatMul(n, l.Alpha)
+	o := ops.GatedDelta(b, d, ops.CausalConv(b, d, qkv, l.Conv), beta, alpha, gates)
+	return ops.MatMul(ops.GatedNorm(o, z, l.Norm, m.Eps), l.Out)
 }
 
 func (m *qwen35) attention(ops compute.Ops, b *compute.Batch, n compute.Tensor, l *gatedAttention, kv compute.KV) compute.Tensor {
