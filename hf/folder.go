@@ -219,16 +219,7 @@ func (f *Folder) translate(t *translation) {
 			continue
 		}
 		for _, part := range parts {
-			f.tensors = append(f.tensors, part.Tensor)
-		}
-		for _, s := range []struct {
-			name  string
-			value float32
-		}{{".scale", w.factor}, {".input_scale", w.input}} {
-			if s.value != 1 {
-				scale := gguf.Tensor{Name: strings.TrimSuffix(name, ".weight") + s.name, Shape: []int{1}}
-				f.tensors = append(f.tensors, ofFloats(weight{Tensor: scale}, []float32{s.value}).Tensor)
-			}
+			f.tensors = append(append(f.tensors, part.Tensor), scalesOf(part)...)
 		}
 	}
 	for i := range f.tensors {
@@ -242,6 +233,20 @@ func (f *Folder) translate(t *translation) {
 	if !tied && seen["output.weight"] == "" {
 		t.fail("tie_word_embeddings", "the output matrix is not the embedding, but no tensor lm_head.weight is in the files; download them again")
 	}
+}
+
+// scalesOf are the factors that a weight keeps apart.
+func scalesOf(w weight) (scales []gguf.Tensor) {
+	for _, s := range []struct {
+		name  string
+		value float32
+	}{{".scale", w.factor}, {".input_scale", w.input}} {
+		if s.value != 1 {
+			scale := gguf.Tensor{Name: strings.TrimSuffix(w.Name, ".weight") + s.name, Shape: []int{1}}
+			scales = append(scales, ofFloats(weight{Tensor: scale}, []float32{s.value}).Tensor)
+		}
+	}
+	return scales
 }
 
 // weights are the folder's, those that are several in one taken apart.

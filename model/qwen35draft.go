@@ -29,7 +29,7 @@ type qwen35Drafter struct {
 	Token      compute.Weight  `tensor:"nextn.eh_proj/left" shape:"Width,Width"`
 	Hidden     compute.Weight  `tensor:"nextn.eh_proj/right" shape:"Width,Width"`
 	MixerNorm  compute.Vector  `tensor:"attn_norm" shape:"Width"`
-	Attention  *gatedAttention `block:"gated attention"`
+	Attention  *gatedAttention `block:"gated attention" when:"1"`
 	MLPNorm    compute.Vector  `tensor:"post_attention_norm,ffn_norm" shape:"Width"`
 	qwen35MLP  `one:"ffn_gate, or ffn_gate_exps with its router and its shared expert"`
 	OutNorm    compute.Vector `tensor:"nextn.shared_head_norm" shape:"Width" optional:"it is the model's"`
