@@ -1,4 +1,4 @@
-"""The tiny models: a row for each variant of a family that can go wrong. tiny.py makes them, README.md lists what each catches.
+"""The tiny models: a row for each variant of a family that can go wrong. tiny.py makes them.
 
 A family is its rows here, no more: everything that transformers' configuration says goes into `config`, on top of BASE.
 """
@@ -39,7 +39,6 @@ class Model:
     rotated: int = 0  # leading dimensions of a head that rotate where transformers turns whole heads; 0: all
     shard: str = "1GB"  # the most that a file of the folder holds
     mxfp4: bool = False  # experts' matrices are stored in MXFP4, which loses nothing of them
-    mixed: bool = False  # transformers insists on float32 somewhere: the goldens are float32's
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}

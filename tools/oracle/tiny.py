@@ -59,14 +59,14 @@ class NoFloat32(TorchDispatchMode):
 
 
 @contextlib.contextmanager
-def float64(strict=True):
-    """Within it, whatever transformers calls float32 is float64; an operation that still gives float32 fails, if strict."""
+def float64():
+    """Within it, whatever transformers calls float32 is float64; an operation that still gives float32 fails."""
     saved = torch.float32, torch.float, torch.Tensor.float, torch.get_default_dtype()
     torch.float32 = torch.float = torch.float64
     torch.Tensor.float = torch.Tensor.double
     torch.set_default_dtype(torch.float64)
     try:
-        with NoFloat32() if strict else contextlib.nullcontext(), torch.no_grad():
+        with NoFloat32(), torch.no_grad():
             yield
     finally:
         torch.float32, torch.float, torch.Tensor.float = saved[:3]
@@ -110,7 +110,7 @@ def build(m, vocab, seed):
 
 
 def run(m, model, tokenizer, window):
-    """What the JSON says about every prompt."""
+    """What the JSON says about every prompt; None where a greedy token leads by too little."""
     prompts = []
     for text in vocabularies.PROMPTS:
         tokens = tokenizer.encode(text).ids
@@ -228,7 +228,7 @@ def make(m, out):
         tokenizer = vocabularies.write(m.tokenizer, m.start, folder)
         vocab, seed, prompts = tokenizer.get_vocab_size(), 0, None
         while not prompts:  # the first seed whose greedy tokens no rounding can change
-            with contextlib.nullcontext() if m.mixed else float64(), torch.no_grad():
+            with float64():
                 model = build(m, vocab, seed)
                 prompts = run(m, model, tokenizer, m.config.get("sliding_window") or 16)
             seed += 1
