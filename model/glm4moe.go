@@ -64,8 +64,8 @@ func (m *glm4moe) derive() error {
 	for i := range m.Leading {
 		m.Leading[i] = i < m.DenseLayers
 	}
-	if m.Groups > 1 && (m.Experts%m.Groups != 0 || m.KeptGroups > m.Groups) {
-		return fmt.Errorf("%d of %d groups of %d experts, want groups of equal size", m.KeptGroups, m.Groups, m.Experts)
+	if m.Experts%m.Groups != 0 || m.KeptGroups > m.Groups || m.KeptGroups*m.Experts/m.Groups < m.Chosen {
+		return fmt.Errorf("%d of %d groups of %d experts for %d, want groups of equal size with enough of them", m.KeptGroups, m.Groups, m.Experts, m.Chosen)
 	}
 	return nil
 }

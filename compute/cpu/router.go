@@ -69,6 +69,10 @@ func (c *chooser) choose(experts []int32, weights, l, key []float32) {
 	}
 	for j := range experts {
 		e := best(key)
+		if e < 0 { // nothing is left: a fault of the model's numbers
+			experts[j], weights[j] = 0, taken
+			continue
+		}
 		experts[j], weights[j] = int32(e), l[e]
 		key[e] = taken
 	}
@@ -153,7 +157,7 @@ func (c *chooser) dropGroups(key []float32) {
 	sums := make([]float32, c.Groups)
 	for g := range sums {
 		group := key[g*size:][:size]
-		first := best(group)
+		first := best(group) // no key is NaN
 		sums[g] = group[first]
 		second := float32(math.Inf(-1))
 		for e, k := range group {
@@ -167,8 +171,9 @@ func (c *chooser) dropGroups(key []float32) {
 	}
 	kept := make([]bool, c.Groups)
 	for range c.KeptGroups {
-		g := best(sums)
-		kept[g], sums[g] = true, taken
+		if g := best(sums); g >= 0 {
+			kept[g], sums[g] = true, taken
+		}
 	}
 	for e := range key {
 		if !kept[e/size] {

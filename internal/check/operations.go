@@ -30,6 +30,9 @@ func (c *checker) operations() []one {
 		}
 		list = append(list, one{name, func(c *checker) (string, error) { return c.attention(kv.format, kv.cost) }})
 	}
+	for _, t := range pick(c, 2, gguf.Q4_K, gguf.Q8_0, gguf.Q6_K, gguf.Q4_0, gguf.Q5_0, gguf.Q5_K, gguf.BF16, gguf.MXFP4) {
+		list = append(list, one{fmt.Sprintf("experts %v", t), func(c *checker) (string, error) { return c.experts(t) }})
+	}
 	list = append(list, one{"gated delta rule", (*checker).delta}, one{"gated norm", (*checker).gatedNorm})
 	return append(list, one{"copies of pages", (*checker).copies}, one{"draws", (*checker).draws})
 }

@@ -16,7 +16,7 @@ type family struct {
 	make func(seed uint64, format gguf.Type) *tiny.Model
 }
 
-var families = []family{{"llama", tiny.Llama}, {"gemma3", tiny.Gemma3}, {"gemma4", tiny.Gemma4}, {"qwen35", tiny.Qwen35}}
+var families = []family{{"llama", tiny.Llama}, {"gemma3", tiny.Gemma3}, {"gemma4", tiny.Gemma4}, {"qwen35", tiny.Qwen35}, {"qwen3moe", tiny.Qwen3MoE}, {"gpt-oss", tiny.GPTOSS}}
 
 // wholes are the checks of whole models, random ones.
 func (c *checker) wholes() []one {

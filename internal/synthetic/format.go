@@ -26,7 +26,11 @@ var formats = []mix{
 	{"Q5_1", gguf.Q5_1, gguf.Q5_1},
 	{"BF16", gguf.BF16, gguf.BF16},
 	{"F16", gguf.F16, gguf.F16},
+	{mxfp4, gguf.Q8_0, gguf.Q8_0},
 }
+
+// mxfp4 is gpt-oss's own mix: its experts are in MXFP4.
+const mxfp4 = "MXFP4"
 
 // of is the format of a tensor in a model of so many layers.
 func (m *mix) of(t tensor, layers int) gguf.Type {
@@ -36,6 +40,10 @@ func (m *mix) of(t tensor, layers int) gguf.Type {
 		return gguf.F32
 	case kept:
 		return gguf.BF16
+	case expert:
+		if m.name == mxfp4 {
+			return gguf.MXFP4
+		}
 	case output:
 		format = m.more
 	case value, down:

@@ -17,6 +17,7 @@ type shape struct {
 	scaling                                    float32 // of rotary positions, linear; 0: none
 	hybrid                                     *hybrid // nil: attention in every layer
 	gemma4                                     *gemma4 // nil: another family
+	gptoss                                     *gptoss // nil: another family
 }
 
 // shapes are the models that can be made.
@@ -33,7 +34,7 @@ var shapes = []shape{
 		vocab: 262144, context: 32768, window: 512, eps: 1e-6, base: 1e6, tied: true},
 }
 
-func init() { shapes = append(append(shapes, hybrids...), gemma4s...) }
+func init() { shapes = append(append(append(shapes, hybrids...), gemma4s...), gptosses...) }
 
 // metadata is what a file of the shape would say.
 func (s *shape) metadata() *gguf.Metadata {
@@ -55,6 +56,9 @@ func (s *shape) metadata() *gguf.Metadata {
 	set("rope.freq_base", s.base)
 	if s.hybrid != nil {
 		s.hybrid.metadata(set)
+	}
+	if s.gptoss != nil {
+		s.gptoss.metadata(set, s.hidden)
 	}
 	if s.scaling > 0 {
 		set("rope.scaling.type", "linear")
@@ -81,6 +85,7 @@ const (
 	output               // the matrix that gives logits
 	value                // makes an attention's values
 	down                 // ends a gated layer
+	expert               // a matrix for each of gpt-oss's experts
 )
 
 // tensor is a tensor before its format is chosen. layer counts from 0.
@@ -111,6 +116,10 @@ func (s *shape) tensors() (list []tensor) {
 	for i := range s.layers {
 		if s.gemma4 != nil {
 			list = append(list, s.gemma4Layer(i)...)
+			continue
+		}
+		if s.gptoss != nil {
+			list = append(list, s.gptossLayer(i)...)
 			continue
 		}
 		if s.hybrid != nil {

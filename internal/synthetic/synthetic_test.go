@@ -19,7 +19,7 @@ func TestShapesHaveTheirModelsParameters(t *testing.T) {
 	for name, want := range map[string]int{
 		"Llama-3.1-8B": 8030261248, "Gemma-3-12B": 11766034176, "Gemma-3-27B": 27009346304, "SmolLM2-135M": 134515008, "Gemma-3-270M": 268098176,
 		"Gemma-4-E4B": 7463013674, "Gemma-4-12B": 11907350576, "Gemma-4-26B-A4B": 25233142046, "Gemma-4-31B": 30697345596,
-		"Qwen3.5-9B": 8953803264, "Qwen3.6-27B": 26895998464, "Qwen3.6-35B-A3B": 34660610688,
+		"Qwen3.5-9B": 8953803264, "Qwen3.6-27B": 26895998464, "Qwen3.6-35B-A3B": 34660610688, "gpt-oss-20b": 20914757184, "gpt-oss-120b": 116829156672,
 	} {
 		m, err := New(name, "Q8_0")
 		if err != nil {
