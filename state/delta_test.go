@@ -30,10 +30,11 @@ type deltaPage struct {
 func (deltaDevice) NewDelta(shape compute.DeltaShape, pages int) (compute.DeltaMemory, error) {
 	return &deltaMemory{shape, make([]deltaPage, pages)}, nil
 }
-func (m *deltaMemory) Shape() compute.DeltaShape { return m.shape }
-func (m *deltaMemory) Pages() int                { return len(m.known) }
-func (m *deltaMemory) Copy(dst, src int)         { m.known[dst] = m.known[src] }
-func (m *deltaMemory) Close() error              { return nil }
+func (deltaDevice) DeltaFormat() compute.DeltaFormat { return compute.DeltaF32 }
+func (m *deltaMemory) Shape() compute.DeltaShape     { return m.shape }
+func (m *deltaMemory) Pages() int                    { return len(m.known) }
+func (m *deltaMemory) Copy(dst, src int)             { m.known[dst] = m.known[src] }
+func (m *deltaMemory) Close() error                  { return nil }
 
 // recall is all that a delta-net knows before a position, by its pages.
 func recall(t *testing.T, d compute.Delta, position int) []int {

@@ -27,7 +27,7 @@ func KV(layers, heads, headDim int) Layout {
 // Config is the size of a pool.
 type Config struct {
 	Format    compute.KVFormat
-	Delta     compute.DeltaFormat // the device's
+	Delta     compute.DeltaFormat // the device's; NewPool knows it
 	Positions int                 // tokens that all sequences together can hold
 	Sequences int                 // how many at once; each may leave a page part empty
 	Step      int                 // the most rows of a sequence in one step: a windowed layer keeps them beside its window

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"memra/compute"
 )
@@ -22,8 +23,12 @@ func NewPool(d compute.Device, l Layout, c Config) (*Pool, error) {
 	if c.Positions <= 0 || c.Sequences <= 0 || c.Step <= 0 {
 		return nil, fmt.Errorf("state: pool of %d positions, %d sequences and steps of %d, want all positive", c.Positions, c.Sequences, c.Step)
 	}
-	p := &Pool{config: c}
+	p := &Pool{}
 	p.kinds, p.of, p.place = l.kinds()
+	if slices.ContainsFunc(p.kinds, kind.isDelta) {
+		c.Delta = d.DeltaFormat()
+	}
+	p.config = c
 	for _, k := range p.kinds {
 		n := k.pages(c)
 		m, err := k.reserve(d, c, n)
