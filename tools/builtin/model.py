@@ -189,7 +189,7 @@ class Trunk(nn.Module):
 class Model(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.config = c
+        self.config, self.residual = c, torch.float32  # what the residual stream is kept in
         self.model, self.mtp = Trunk(c), Drafter(c)
 
     def start(self, seed):
@@ -211,13 +211,13 @@ class Model(nn.Module):
         return self
 
     def forward(self, tokens):
-        """What logits are made of: of the model for tokens 0 to T-1 of [batch, T], and of the layer that drafts for 0 to T-2."""
-        embedded = self.model.embed_tokens(tokens)
-        x = embedded
+        """What logits are made of, of tokens [batch, T+1]: of the model after 0 to T-1, and of the layer that drafts, which sees one more."""
+        embedded = self.model.embed_tokens(tokens).to(self.residual)
+        x = embedded[:, :-1]
         for layer in self.model.layers:
             x = layer(x)
         hidden = self.model.norm(x)
-        return hidden, self.mtp(embedded[:, 1:], hidden[:, :-1])
+        return hidden, self.mtp(embedded[:, 1:], hidden)
 
     def logits(self, hidden):
         return hidden @ self.model.embed_tokens.weight.type_as(hidden).T
