@@ -120,7 +120,14 @@ template <int D, int C> struct Slice {
             int r = i / (D / 8), c = i % (D / 8) * 8;
             *(uint4*)(k + r * KP + c) = r < n ? *(const uint4*)(pk + r * D + c) : uint4{};
         }
-        for (int i = threadIdx.x; i < C * PAGE; i += THREADS) u[i / PAGE * AP + i % PAGE] = i % PAGE < n ? pu[i] : __float2half_rn(0);
+        for (int i = threadIdx.x; i < C * PAGE / 8; i += THREADS) {
+            int c = i / (PAGE / 8), r = i % (PAGE / 8) * 8;
+            uint4 v = r < n ? *(const uint4*)(pu + c * PAGE + r) : uint4{};
+            half* h = (half*)&v;
+            for (int e = 0; e < 8; e++)
+                if (r + e >= n) h[e] = __float2half_rn(0);
+            *(uint4*)(u + c * AP + r) = v;
+        }
         if (threadIdx.x < PAGE) g[threadIdx.x] = threadIdx.x < n ? pg[threadIdx.x] : 0;
     }
 
