@@ -15,8 +15,9 @@ import (
 )
 
 // The contract (docs/contract.md, R1 to R3): a row's logits depend on its tokens alone. Here random schedules of several
-// sequences run: rows merged in one step or alone, in any order, beside padding, in chunks cut anywhere, on one to eight
-// threads, with assembly or without. Every logit's bits are compared with each sequence computed alone in one step.
+// sequences run: rows merged in one step or alone, in any order, beside padding, in chunks cut anywhere, with drafts that are
+// dropped again and beside forks that go other ways, on one to eight threads, with assembly or without. Every logit's bits are
+// compared with each sequence computed alone in one step.
 
 // openDevice opens a device of so many threads, with assembly or without.
 func openDevice(t *testing.T, threads int, plain bool) *cpu.Device {
