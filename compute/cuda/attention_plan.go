@@ -23,7 +23,8 @@ type attendForm struct {
 	heads   int // of a KV head's group in a block, at most
 	least   int // pages that are worth a work of their own
 	slots   int // blocks that the GPU runs at once
-	begin   int // time before a work's first page, and to merge an entry, in makespan's unit
+	begin   int // time before a work's first page, to meet the other works of a tile, and to merge an entry, in makespan's unit
+	meet    int
 	merge   int
 	entries int // for which there is always room, so that short contexts are launched alike
 	block   int
@@ -75,8 +76,8 @@ const fewPairs = 64
 func (d *Device) attendForms(kv compute.KVShape) [2]attendForm {
 	dim := kv.HeadDim
 	name := fmt.Sprintf("%d_%s", dim, kvFormats[kv.Format])
-	few := attendForm{kernel: "attend_few_" + name, pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, begin: 32, merge: 1, entries: 64,
-		block: 320, shared: 88 << 10}
+	few := attendForm{kernel: "attend_few_" + name, pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, begin: 32, meet: 40, merge: 1, entries: 64,
+		block: 192, shared: 96 << 10}
 	many := attendForm{kernel: "attend_many_" + name, pairs: 128, heads: 128, least: 32, slots: d.multiprocessors, begin: 16, merge: 8, block: 384}
 	if dim > 128 {
 		many.pairs, many.heads = 64, 64
@@ -211,7 +212,11 @@ func bestCut(tiles []attendWork, blocks int, f attendForm) (best []attendWork, b
 	for _, w := range tiles {
 		pages += int(w.end - w.first)
 	}
-	even := ceilDiv(pages*blocks, f.slots)
+	slots := f.slots
+	if pages*blocks <= programPages*slots/2 { // a step that repeats may be a program: one block a multiprocessor
+		slots /= 2
+	}
+	even := ceilDiv(pages*blocks, slots)
 	least := -1
 	for _, sixteenths := range []int{16, 17, 18, 20, 24, 32, 8, 4, 1 << 20} { // the last cuts nothing
 		share := max(f.least, ceilDiv(even*sixteenths, 16))
@@ -220,7 +225,7 @@ func bestCut(tiles []attendWork, blocks int, f attendForm) (best []attendWork, b
 			continue
 		}
 		slices.SortStableFunc(works, func(x, y attendWork) int { return cmp.Compare(y.end-y.first, x.end-x.first) })
-		if t := makespan(works, max(1, f.slots/blocks), f); least < 0 || t < least {
+		if t := makespan(works, max(1, slots/blocks), f); least < 0 || t < least {
 			best, bestEntries, least = works, entries, t
 		}
 		if least < even*pageTime*9/8 {
@@ -239,7 +244,10 @@ func makespan(works []attendWork, n int, f attendForm) int {
 	last := 0
 	for _, w := range works {
 		end := ends[0] + f.begin + pageTime*int(w.end-w.first)
-		last = max(last, end+f.merge*int(w.total-1))
+		if w.total > 1 {
+			end += f.meet + f.merge*int(w.total-1)
+		}
+		last = max(last, end)
 		i := 0
 		for {
 			c := 2*i + 1

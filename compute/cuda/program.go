@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,8 +14,16 @@ import (
 // A program is launches of a step with few rows that run as one: kernels/program.cuh says how, and why. Steps are recorded as ever;
 // when a list of launches becomes a graph, runs of launches that a program knows become one launch (fuse).
 
-// programs are the kernels, by the rows of an operand's tile: blocks a multiprocessor, and bytes of shared memory for a block's ring.
-var programs = map[int]struct{ blocks, ring int }{8: {2, 98 << 10}, 16: {2, 98 << 10}, 32: {2, 98 << 10}, 64: {1, 208 << 10}}
+// programTiles are the rows of an operand's tile that there are programs for: with more rows kernels of their own are faster. programRing is
+// the bytes of shared memory of a block's ring.
+var programTiles = []int{8, 16}
+
+const (
+	programRing    = 208 << 10
+	programGroups  = 2 // warpgroups that multiply, 64 outputs each: GROUPS of kernels/program.cuh
+	programThreads = 128*programGroups + 64
+	programPages   = 10 // of the KV cache for each of its blocks, beyond which attention is faster as a kernel
+)
 
 // programLayouts are the packed forms that it multiplies by.
 var programLayouts = []*layout{layoutQ8, layoutQ4, layoutQ4M, layoutQ5, layoutQ5M, layoutQ6, layoutF16}
@@ -45,11 +54,7 @@ var operations = func() (all []operation) {
 	for _, l := range programLayouts {
 		add("matmul_"+l.name, "matmul_hopper_"+l.name, 19)
 	}
-	for _, d := range []string{"64", "128", "256"} {
-		for _, f := range []string{"f16", "q8_0", "e4m3"} {
-			add("attend_"+d+"_"+f, "attend_few_"+d+"_"+f, 16)
-		}
-	}
+	add("attend_f16", "attend_few_f16", 16)
 	return all
 }()
 
@@ -61,8 +66,10 @@ const (
 	attendLayers                                                                                              = 9
 )
 
-// programHeadDim is the widest head that a program turns.
-const programHeadDim = 256
+// programDims are the widths of heads that there are programs for; programTurned is the widest head that they turn.
+var programDims = []int{64, 128, 256}
+
+const programTurned = 256
 
 // instruction is Instruction of kernels/program.cuh.
 type instruction struct {
@@ -72,10 +79,12 @@ type instruction struct {
 
 // draft is a program that is being put together.
 type draft struct {
-	tile  int // of its matmuls; 0: none yet
-	list  []instruction
-	of    []launch // what the instructions came from, a launch each but for appends that joined a rotation
-	phase int32
+	blocks int // that the program will have
+	tile   int // of its matmuls; 0: none yet
+	dim    int // of its attention's heads; 0: none yet
+	list   []instruction
+	of     []launch // what the instructions came from, a launch each but for appends that joined a rotation
+	phase  int32
 }
 
 // fuse puts programs in the place of runs of launches. What it allocates is freed with the device: captured launches know it.
@@ -85,9 +94,9 @@ func (d *Device) fuse(list []launch) ([]launch, []pointer, error) {
 	}
 	var out []launch
 	var memory []pointer
-	var p draft
+	p := draft{blocks: d.multiprocessors}
 	end := func() error {
-		defer func() { p = draft{} }()
+		defer func() { p = draft{blocks: d.multiprocessors} }()
 		if p.tile == 0 || len(p.of) < 2 {
 			out = append(out, p.of...)
 			return nil
@@ -116,11 +125,18 @@ func (d *Device) fuse(list []launch) ([]launch, []pointer, error) {
 
 // add appends a launch, if the program can have it.
 func (p *draft) add(l *launch) bool {
-	name, tile := l.kernel.name, 0
+	name, tile, dim := l.kernel.name, 0, 0
 	if rest, ok := strings.CutPrefix(name, "matmul_hopper_"); ok {
 		layout, rows, _ := strings.Cut(rest, "_")
 		name, tile = "matmul_hopper_"+layout, atoi(rows)
-		if _, ok := programs[tile]; !ok || p.tile != 0 && p.tile != tile {
+		if !slices.Contains(programTiles, tile) || p.tile != 0 && p.tile != tile {
+			return false
+		}
+	}
+	if rest, ok := strings.CutPrefix(name, "attend_few_"); ok {
+		width, format, _ := strings.Cut(rest, "_")
+		name, dim = "attend_few_"+format, atoi(width)
+		if !slices.Contains(programDims, dim) || p.dim != 0 && p.dim != dim {
 			return false
 		}
 	}
@@ -131,10 +147,14 @@ func (p *draft) add(l *launch) bool {
 	in := instruction{operation: int32(op), x: int32(l.grid[0]), y: int32(l.grid[1]), args: l.args}
 	follows := false // it needs nothing that the instruction before makes in another block
 	switch {
-	case name == "qk_norm_rope" && l.args[ropeDim] > programHeadDim:
+	case name == "qk_norm_rope" && l.args[ropeDim] > programTurned:
 		return false
 	case name == "add_norm":
 		follows = p.last("add_norm") && p.list[len(p.list)-1].x == in.x // rows stay with their blocks
+	case dim != 0 && int(in.x*in.y) > p.blocks: // as a kernel it has more blocks at a time
+		return false
+	case dim != 0:
+		p.dim = dim
 	case tile != 0:
 		p.tile = tile
 		follows = p.last("matmul_") && p.list[len(p.list)-1].args[matmulOperand] == in.args[matmulOperand]
@@ -166,8 +186,7 @@ func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
 // program brings a draft to the device.
 func (d *Device) program(p *draft) (launch, pointer, error) {
-	kind := programs[p.tile]
-	stage, stages := p.stage(kind.ring)
+	stage, stages := p.stage(programRing)
 	sums, err := d.partialSums(p.place(0, stage))
 	if err != nil {
 		return launch{}, 0, err
@@ -197,13 +216,13 @@ func (d *Device) program(p *draft) (launch, pointer, error) {
 	if err := check(d.driver, d.driver.streamSynchronize(d.stream), "cuStreamSynchronize"); err != nil {
 		return launch{}, at, d.broken(err)
 	}
-	sh := shape{grid: grid(d.multiprocessors*kind.blocks, 1), block: 320, shared: stages * stage}
-	l := newLaunch(d.kernel(fmt.Sprintf("program_%d", p.tile)), sh, at.arg(), i32(len(p.list)), d.gate.arg(), i32(stage), i32(stages))
+	sh := shape{grid: grid(p.blocks, 1), block: programThreads, shared: stages * stage}
+	l := newLaunch(d.kernel(fmt.Sprintf("program_%d_%d", p.tile, cmp.Or(p.dim, programDims[0]))), sh, at.arg(), i32(len(p.list)), d.gate.arg(), i32(stage), i32(stages))
 	l.cooperative = true
 	return l, at, nil
 }
 
-// place gives the matmuls of each phase partial sums of their own, from a place on, and the number of tiles of K a stage. It returns
+// place shares the matmuls among the program's blocks and gives those of each phase partial sums of their own, from a place on. It returns
 // the bytes that all phases need.
 func (p *draft) place(sums pointer, stage int) (most int) {
 	used := 0
@@ -213,6 +232,7 @@ func (p *draft) place(sums pointer, stage int) (most int) {
 			used = 0
 		}
 		if p.matmul(in) {
+			in.x = int32(min(p.blocks, p.tiles(in)*p.segments(in)))
 			in.args[matmulPartials] = uint64(sums) + uint64(used)
 			in.args[matmulStages] = uint64(min(hopperSegment/tileK, stage/p.perK(in)))
 			used += p.partials(in)
@@ -226,37 +246,38 @@ func (p *draft) matmul(in *instruction) bool {
 	return strings.HasPrefix(operations[in.operation].name, "matmul_")
 }
 
-// perK is what a stage holds for each tile of K of a matmul: x, and W for two warpgroups.
+// perK is what a stage holds for each tile of K of a matmul: x, and W for each warpgroup.
 func (p *draft) perK(in *instruction) int {
 	name := strings.TrimPrefix(operations[in.operation].name, "matmul_")
 	i := slices.IndexFunc(programLayouts, func(l *layout) bool { return l.name == name })
-	return 2*tileK*p.tile + 2*programLayouts[i].bytes
+	return 2*tileK*p.tile + programGroups*programLayouts[i].bytes
 }
 
-// partials is the bytes of partial sums of a matmul.
+// partials is the bytes of partial sums of a matmul; tiles and segments are what kernels/cut.cuh cuts it into.
 func (p *draft) partials(in *instruction) int {
-	tiles := 0
-	for i := range 3 {
-		tiles += ceilDiv(int(in.args[4*i+3]), hopperOutputs)
-	}
-	return 4 * min(tiles, int(in.x)) * ceilDiv(int(in.args[matmulKTiles])*tileK, hopperSegment) * hopperOutputs * p.tile
+	return 4 * min(p.tiles(in), int(in.x)) * p.segments(in) * 64 * programGroups * p.tile
 }
 
-// stage chooses the bytes of a stage: those that fill the ring best, by the weight that the program reads most of; pages of the KV cache
-// have to fit.
+func (p *draft) tiles(in *instruction) (n int) {
+	for i := range 3 {
+		n += ceilDiv(int(in.args[4*i+3]), 64*programGroups)
+	}
+	return n
+}
+
+func (p *draft) segments(in *instruction) int {
+	return ceilDiv(int(in.args[matmulKTiles])*tileK, hopperSegment)
+}
+
+// stage chooses the bytes of a stage: of 4 to 6 stages, or 3 where a page of the KV cache has to fit, those that fill the ring best, by the
+// weight that the program reads most of.
 func (p *draft) stage(ring int) (stage, stages int) {
-	const most = 16 // MOST_STAGES of kernels/ring.cuh
 	least := 0
 	read := map[int]int{} // tiles of weights, by perK
 	for i := range p.list {
 		in := &p.list[i]
-		if name, ok := strings.CutPrefix(operations[in.operation].name, "attend_"); ok {
-			dim, format, _ := strings.Cut(name, "_")
-			for f, ending := range kvFormats {
-				if ending == format {
-					least = max(least, compute.Page*f.RowBytes(atoi(dim)))
-				}
-			}
+		if operations[in.operation].name == "attend_f16" {
+			least = max(least, compute.Page*compute.KVF16.RowBytes(p.dim))
 		} else if p.matmul(in) {
 			least = max(least, p.perK(in))
 			for i := range 3 {
@@ -271,12 +292,12 @@ func (p *draft) stage(ring int) (stage, stages int) {
 		}
 	}
 	best := 0
-	for n := 3; n <= most; n++ {
+	for n := 3; n <= 6; n++ {
 		size := ring / n / 128 * 128
 		if size < least {
 			break
 		}
-		if used := n * min(hopperSegment/tileK, size/heaviest) * heaviest; used >= best {
+		if used := n * min(hopperSegment/tileK, size/heaviest) * heaviest; used >= best || n == 4 {
 			best, stage, stages = used, size, n
 		}
 	}

@@ -49,7 +49,7 @@ type stack struct {
 
 func newStack(t testing.TB, d *Device, formats []gguf.Type, dim, layers, sequences int) *stack {
 	t.Helper()
-	const width, hidden, vocab, heads, kvHeads, pages = 1024, 2816, 1000, 8, 2, 6
+	const width, hidden, vocab, heads, kvHeads, pages = 768, 1536, 256, 8, 2, 6
 	s := new(stack)
 	n := 0
 	pack := func(rows, width int) compute.Weight {
@@ -106,15 +106,15 @@ func TestAProgramComputesTheBitsOfItsKernels(t *testing.T) {
 	mixes := [][]gguf.Type{{gguf.Q8_0}, {gguf.Q4_K, gguf.Q6_K, gguf.Q4_K}, {gguf.BF16, gguf.Q5_K, gguf.Q4_0, gguf.Q5_0}}
 	for i, formats := range mixes {
 		for _, dim := range []int{64, 128, 256} {
-			for _, rows := range []int{1, 2, 7, 8, 9, 16, 20, 32, 40, 64} {
+			for _, rows := range []int{1, 7, 9, 16, 20, 40, 64} {
 				t.Run(fmt.Sprintf("%v/dim=%d/rows=%d", formats, dim, rows), func(t *testing.T) {
-					m := newStack(t, d, formats, dim, 3, min(rows, 16))
+					m := newStack(t, d, formats, dim, 2, min(rows, 16))
 					defer m.kv.Close()
 					for depth := 0; depth < 330; depth += 150 - 20*i {
 						for _, position := range []int{depth, depth + 1, depth + 2} {
 							b := new(compute.Batch)
 							for r := range rows {
-								b.Add(int32(7*r+position)%1000, position+r/16, r%16, r%3 != 1)
+								b.Add(int32(7*r+position)%256, position+r/16, r%16, r%3 != 1)
 							}
 							d.SetEager(true)
 							want := d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) })

@@ -13,8 +13,10 @@
 #define APPEND(name, P)                                                                                                           \
     KERNEL(32) append_kv_##name(uint8_t* kv, const float* k, const float* v, const int* positions, const int* slots, const int* tables, \
                                 int stride, int layers, int layer, int dim) {                                                     \
-        start();                                                                                                                   \
-        append_head<P>(kv, k, v, positions, slots, tables, stride, layers, layer, dim, blockIdx.x, blockIdx.y, gridDim.y, threadIdx.x);                                                 \
+        start();                                                                                                                  \
+        int row = blockIdx.x, slot = slots[row], pos = positions[row];                                                            \
+        if (slot >= 0)                                                                                                            \
+            append_head<P>(kv, k, v, tables[(size_t)slot * stride + pos / PAGE], pos, layers, layer, dim, row, blockIdx.y, gridDim.y, threadIdx.x); \
     }
 APPEND(f16, PutF16)
 APPEND(q8_0, PutQ8_0)

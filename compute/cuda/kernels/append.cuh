@@ -47,12 +47,10 @@ struct PutE4M3 {
 
 // append_head is one head of a row, by a warp.
 template <class P>
-__device__ __forceinline__ void append_head(uint8_t* kv, const float* k, const float* v, const int* positions, const int* slots, const int* tables,
-                                            int stride, int layers, int layer, int dim, int row, int head, int heads, int lane) {
-    int slot = slots[row];
-    if (slot < 0) return;
-    int pos = positions[row], at = pos % PAGE;
-    uint8_t* keys = kv + page_at<typename P::Format>(tables[(size_t)slot * stride + pos / PAGE], layers, layer, heads, head, dim);
+__device__ __forceinline__ void append_head(uint8_t* kv, const float* k, const float* v, int page, int pos, int layers, int layer, int dim, int row, int head, int heads,
+                                            int lane) {
+    int at = pos % PAGE;
+    uint8_t* keys = kv + page_at<typename P::Format>(page, layers, layer, heads, head, dim);
     uint8_t* values = keys + P::Format::tile(dim);
     k += ((size_t)row * heads + head) * dim, v += ((size_t)row * heads + head) * dim;
     bool finite = true;

@@ -1,24 +1,22 @@
 // attend_few_DIM_FORMAT: attention of tiles of 16 (row, head) pairs: attend_few.cuh says how.
 //
-// Launch   grid (kvHeads*ceil(group/16), works), block 320, shared RING bytes. Formula: compute.Ops.Attention.
+// Launch   grid (kvHeads*ceil(group/16), works), block 192, shared RING bytes. Formula: compute.Ops.Attention.
 // Targets  sm_90a
 #include "attend_few.cuh"
 
-constexpr int RING = 88 << 10;
+constexpr int RING = 96 << 10, USERS = 4;
 
 template <int D, class F>
 __device__ void attend_few(const Attention& a) {
     constexpr int TILE = F::tile(D), STAGES = RING / TILE < MOST_STAGES ? RING / TILE : MOST_STAGES; // bytes of a page's keys
-    extern __shared__ __align__(128) uint8_t smem[];
-    __shared__ Barriers barriers;
     __shared__ FewScratch<D> scratch;
     launch_next();
     Work k = load_work(a.work + blockIdx.y);
     if (k.rows == 0) return;
-    if (threadIdx.x == 0) barriers.init(STAGES, USERS);
+    if (threadIdx.x == 0) ring_init(STAGES, USERS);
     __syncthreads();
     int w = threadIdx.x / 32;
-    Ring ring{smem, &barriers, TILE, STAGES, 0, w >= USERS};
+    Ring ring{TILE, STAGES, 0, w >= USERS};
     if (w >= USERS) {
         bool fresh = w > USERS;
         bring_pages<D, F>(ring, a, k, blockIdx.x, fresh, [&] {
@@ -27,11 +25,11 @@ __device__ void attend_few(const Attention& a) {
         return;
     }
     wait_for_earlier();
-    attend_pages<D, F>(ring, a, k, blockIdx.x, scratch, threadIdx.x);
+    attend_pages<D, USERS, F>(ring, a, k, blockIdx.x, scratch, threadIdx.x);
 }
 
 #define ATTEND_FEW(D, name, F)                                                                                                              \
-    extern "C" __global__ void __launch_bounds__(320, 2)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(32 * USERS + 64, 2)                                                                                    \
         attend_few_##D##_##name(half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work,       \
                                 float* partials, int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile,        \
                                 float c, int window) {                                                                                      \

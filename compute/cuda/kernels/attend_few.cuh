@@ -1,8 +1,8 @@
 // Attention of tiles of 16 (row, head) pairs on Hopper, as one block of many sees it: decoding, at the speed of memory.
 //
 //   two warps    bring pages, keys and values apart: one those that are there before the step, one those that it writes
-//   eight warps  a page: scores, 16 keys each of the first four; the tile's maxima through shared memory, p likewise; outputs of an
-//                eighth of DIM
+//   USERS warps  a page: scores, 16 keys each of the first four; the tile's maxima through shared memory, p likewise; outputs of a
+//                part of DIM each
 //
 // Order    attend.cu's, bit for bit.
 // Needs    work of at most 16 pairs (attend.cuh), sorted so that long ones come first. arrivals is zero before and after.
@@ -10,7 +10,7 @@
 #include "attend.cuh"
 #include "ring.cuh"
 
-constexpr int M = 16, USERS = 8; // pairs; warps
+constexpr int M = 16; // pairs
 
 // Attention is what all works of a launch share.
 struct Attention {
@@ -95,10 +95,13 @@ __device__ __forceinline__ void load_values(Q8_0, uint32_t (&b)[4], uint32_t at,
 // bring_pages fills the stages with the pages of a work, keys and values apart: those that the step writes, after ready(), or those that
 // it does not. A whole warp calls it.
 template <int D, class F, class Ready>
-__device__ void bring_pages(Ring& ring, const Attention& a, const Work& k, int block, bool fresh, Ready ready) {
+__device__ __forceinline__ void bring_pages(Ring& ring, const Attention& a, const Work& k, int block, bool fresh, Ready ready) {
     constexpr int TILE = F::tile(D);
     int lane = threadIdx.x % 32, page = 0;
     bool waited = false;
+    if (!fresh) // more than the ring holds is on its way
+        for (int p = k.first + lane; p < min(k.fresh, k.end); p += 32)
+            bulk_prefetch(a.kv + page_at<F>(a.tables[(size_t)k.slot * a.stride + p], a.layers, a.layer, a.kvHeads, block % a.kvHeads, D), 2 * TILE);
     for (int p = k.first; p < k.end; p++) {
         int i = p - k.first;
         if (i % 32 == 0 && p + lane < k.end) page = a.tables[(size_t)k.slot * a.stride + p + lane];
@@ -123,18 +126,20 @@ __device__ void bring_pages(Ring& ring, const Attention& a, const Work& k, int b
 
 // merge folds a tile's entries in ascending order, by all threads: gets the factors of as many as there is room for from a scan of the
 // maxima; then every two outputs are a chain of fma. store(pair, column, a, b).
-template <int D, class Store>
-__device__ void merge(const Attention& a, const Work& k, int block, FewScratch<D>& s, int pairs, int t, Store store) {
-    constexpr int G = (M * D / 2 + 32 * USERS - 1) / (32 * USERS), AHEAD = 8;
+template <int D, int USERS, class Store>
+__device__ __forceinline__ void merge(const Attention& a, const Work& k, int block, FewScratch<D>& s, int pairs, int t, Store store) {
+    constexpr int G = (M * D / 2 + 32 * USERS - 1) / (32 * USERS), AHEAD = 24;
     int w = t / 32, lane = t % 32, most = s.room / pairs;
     auto entry = [&](int e) { return (const float*)entry_at<M, D>(a.partials, k.base + e, block, a.blocks); };
     float2 o[G] = {};
-    float total[G] = {}, top[2] = {NONE, NONE}; // top: of pairs w and w+8
+    constexpr int R = M / USERS; // pairs of a warp
+    float total[G] = {}, top[R]; // top: of pairs w, w+USERS
+    for (float& t : top) t = NONE;
     for (int e0 = 0; e0 < k.total; e0 += most) {
         int count = min(most, k.total - e0);
 #pragma unroll
-        for (int r = 0; r < 2; r++)
-            if (int h = w + 8 * r; h < pairs)
+        for (int r = 0; r < R; r++)
+            if (int h = w + USERS * r; h < pairs)
                 for (int e = lane; e - lane < count; e += 32) {
                     float m = NONE, sum = 0;
                     if (e < count) m = __ldcg(entry(e0 + e) + h), sum = __ldcg(entry(e0 + e) + M + h);
@@ -180,8 +185,8 @@ __device__ void merge(const Attention& a, const Work& k, int block, FewScratch<D
 }
 
 // attend_pages is a work's attention in one of its blocks, by threads t of the using warps, which all call it.
-template <int D, class F>
-__device__ void attend_pages(Ring& ring, const Attention& a, const Work& k, int block, FewScratch<D>& s, int t) {
+template <int D, int USERS, class F>
+__device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, const Work& k, int block, FewScratch<D>& s, int t) {
     constexpr int NT = (D / 8 + USERS - 1) / USERS; // n8 tiles of the output a warp
     int w = t / 32, lane = t % 32, g = lane / 4, l = lane % 4;
     int kh = block % a.kvHeads, h0 = block / a.kvHeads * 16, heads = min(16, a.group - h0), pairs = heads * k.rows;
@@ -296,7 +301,7 @@ __device__ void attend_pages(Ring& ring, const Attention& a, const Work& k, int 
         meet<32 * USERS>();
         if (!s.last) return;
         __threadfence();
-        merge<D>(a, k, block, s, pairs, t, [&](int h, int d, float x, float y) {
+        merge<D, USERS>(a, k, block, s, pairs, t, [&](int h, int d, float x, float y) {
             Member m = member(k, a.order, h, heads, window);
             store_pair(a.out, m, (kh * a.group + h0 + m.head) * D + d, a.tile, kpad, x, y);
         });

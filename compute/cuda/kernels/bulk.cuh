@@ -36,6 +36,19 @@ __device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
                  "r"(bytes), "r"(shared_address(b)) : "memory");
 }
 
+// bulk_copy_once is the same for bytes that this step reads once: they leave the L2 cache before others do.
+__device__ __forceinline__ void bulk_copy_once(void* to, const void* from, int bytes, uint64_t* b) {
+    uint64_t first;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0,1.0;" : "=l"(first));
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0],[%1],%2,[%3],%4;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(b)), "l"(first) : "memory");
+}
+
+// bulk_prefetch brings them to the L2 cache.
+__device__ __forceinline__ void bulk_prefetch(const void* from, int bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0],%1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 // start() of common.cuh in two: what lies between them may read what no kernel of the step writes.
 __device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory"); }
 __device__ __forceinline__ void wait_for_earlier() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }

@@ -16,8 +16,8 @@ __device__ __forceinline__ void start() {
 #endif
 }
 
-// meet is a barrier of the block's first N threads, a multiple of 32.
-template <int N> __device__ __forceinline__ void meet() { asm volatile("bar.sync 1,%0;" ::"n"(N) : "memory"); }
+// meet is barrier number ID of N threads, a multiple of 32.
+template <int N, int ID = 1> __device__ __forceinline__ void meet() { asm volatile("bar.sync %0,%1;" ::"n"(ID), "n"(N) : "memory"); }
 
 // ex2 is 2^x of attention: the unit's approximation, within 2 ulp, 2^-inf = 0, denormal results flushed.
 __device__ __forceinline__ float ex2(float x) {

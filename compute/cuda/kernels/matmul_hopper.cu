@@ -5,16 +5,16 @@
 // Targets  sm_90a
 #include "matmul_hopper.cuh"
 
+constexpr int GROUPS = 2;
+
 template <class L, int T>
-__device__ void matmul(const Matmul& mm, const uint8_t* x, float* partials, int ktiles, int rows, bool whole, int stages, float unscale) {
-    using P = Plan<L, T>;
-    extern __shared__ __align__(1024) uint8_t smem[];
-    __shared__ Barriers barriers;
-    if (threadIdx.x == 0) barriers.init(stages, 4 * GROUPS);
+__device__ void matmul(const Matmul<GROUPS>& mm, const uint8_t* x, float* partials, int ktiles, int rows, bool whole, int stages, float unscale) {
+    using P = Plan<L, T, GROUPS>;
+    if (threadIdx.x == 0) ring_init(stages, 4 * GROUPS);
     __syncthreads();
     launch_next();
-    const Share<L, T> share(mm, blockIdx.x, gridDim.x, ktiles, whole, P::KT);
-    Ring ring{smem, &barriers, P::stage, stages, 0, 0};
+    const Share<L, T, GROUPS> share(mm, blockIdx.x, gridDim.x, ktiles, whole, P::KT);
+    Ring ring{P::stage, stages, 0, 0};
     int group = threadIdx.x / 128, t = threadIdx.x % 128;
     if (group == GROUPS) {
         if constexpr (P::wide) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;\n");
@@ -28,11 +28,11 @@ __device__ void matmul(const Matmul& mm, const uint8_t* x, float* partials, int 
 }
 
 #define MATMUL(name, L, T)                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(Plan<L, T>::threads, Plan<L, T>::blocks)                                                 \
+    extern "C" __global__ void __launch_bounds__(Plan<L, T, GROUPS>::threads, Plan<L, T, GROUPS>::blocks)                                                 \
         matmul_hopper_##name##_##T(float* y0, const uint8_t* w0, const float* s0, int n0, float* y1, const uint8_t* w1, const float* s1,  \
                                    int n1, float* y2, const uint8_t* w2, const float* s2, int n2, const uint8_t* x, float* partials,      \
                                    int ktiles, int rows, int whole, int stages, float unscale) {                                          \
-        const Matmul mm{{{y0, w0, s0, n0}, {y1, w1, s1, n1}, {y2, w2, s2, n2}}, (rows + T - 1) / T};                                      \
+        const Matmul<GROUPS> mm{{{y0, w0, s0, n0}, {y1, w1, s1, n1}, {y2, w2, s2, n2}}, (rows + T - 1) / T};                                      \
         matmul<L, T>(mm, x, partials, ktiles, rows, T == 128 && whole, stages, unscale);                                                  \
     }
 #define EACH_TILE(name, L) MATMUL(name, L, 8) MATMUL(name, L, 16) MATMUL(name, L, 32) MATMUL(name, L, 64) MATMUL(name, L, 128)

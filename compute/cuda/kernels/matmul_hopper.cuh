@@ -1,15 +1,15 @@
 // A matmul on Hopper, as one block of many sees it: y = x·Wᵀ for operands of tiles of T rows (8 to 128), up to three weights of one
 // layout at once.
 //
-//       K →  segment 0 (512)   segment 1         a block: two warpgroups, 64 outputs each, dequantise W in registers
+//       K →  segment 0 (512)   segment 1         a block: G warpgroups (2, or 4), 64 outputs each, dequantise W in registers
 //          ┌─────────────────┬─────────────┬─ ─  and multiply by T rows of x; one warp brings W to shared memory,
-//    128   │ 64 64 .. 64     │             │     one x, a stage of kt*64 of K after the other. W does not wait for what
+//    64*G  │ 64 64 .. 64     │             │     one x, a stage of kt*64 of K after the other. W does not wait for what
 //   of W   └─────────────────┴─────────────┴─ ─  is computed before.
 //                  C0        +      C1     + ..  = y/(row's scale), in this order
 //
 // Order    matmul.cu's: k16 steps ascending within a segment of 512 of K, segments added ascending. Up to 16 rows by mma, more by
 //          wgmma, which continues the same chain (wgmma.cuh).
-// Shares   Blocks that share a tile (cut.cuh) put partial sums into `partials`: [tile][segment][2 warpgroups][T/8][128
+// Shares   Blocks that share a tile (cut.cuh) put partial sums into `partials`: [tile][segment][G warpgroups][T/8][128
 //          threads][4]; the block that begins the tile one for all of its segments, at the last of them. Then each adds up its part
 //          of the rows. A sum that has not come is ABSENT, which no sum is, and whoever has read one makes it ABSENT again: so
 //          the buffer is filled with it once, and there are no counters to wait for.
@@ -23,7 +23,6 @@
 #include "wgmma.cuh"
 
 constexpr int SEGMENT = 8;      // tiles of K
-constexpr int GROUPS = 2;       // warpgroups that multiply
 constexpr uint32_t ABSENT = 0xffffffff; // a NaN; the tensor cores and additions yield 0x7fffffff
 
 // One of the weights, and its y [rows, n].
@@ -34,11 +33,12 @@ struct Sibling {
     int n;
 };
 
+template <int G>
 struct Matmul {
     Sibling sibling[3];
     int row_tiles;
 
-    __device__ int outputs(int i) const { return (sibling[i].n + 64 * GROUPS - 1) / (64 * GROUPS); } // tiles of 128
+    __device__ int outputs(int i) const { return (sibling[i].n + 64 * G - 1) / (64 * G); } // tiles of 64*G
     __device__ int tiles() const { return (outputs(0) + outputs(1) + outputs(2)) * row_tiles; }
     // find gives the weight of a tile, the tile's first output and its tile of rows.
     __device__ const Sibling& find(int tile, int& output, int& row_tile) const {
@@ -46,59 +46,68 @@ struct Matmul {
         row_tile = tile - o * row_tiles;
         int i = 0;
         while (o >= outputs(i)) o -= outputs(i++);
-        output = o * 64 * GROUPS;
+        output = o * 64 * G;
         return sibling[i];
     }
 };
 
-template <class L, int T>
+template <class L, int T, int G>
 struct Plan {
     static constexpr bool wide = T == 128; // needs more registers than an equal share
     static constexpr int KT = T <= 32 ? 2 : 1;
-    static constexpr int x = T * TILE_K * 2, w = L::bytes, stage = KT * (x + GROUPS * w); // bytes
-    static constexpr int threads = 128 * GROUPS + (wide ? 128 : 64), blocks = T <= 32 ? 2 : 1;
-    static constexpr int slot = GROUPS * 64 * T; // floats
+    static constexpr int x = T * TILE_K * 2, w = L::bytes, stage = KT * (x + G * w); // bytes
+    static constexpr int threads = 128 * G + (wide ? 128 : 64), blocks = T <= 32 ? 2 : 1;
+    static constexpr int slot = G * 64 * T; // floats
 };
 
 __device__ __forceinline__ void load_matrices(uint32_t (&b)[4], uint32_t at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];" : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at));
 }
 
-// link is c += (a tile of W)*(T rows of x), or c = that if not begun; c[4*j+i] are rows 8*j .. of x. The caller clears c for mma.
+// Link is a tile of W and T rows of x, and multiplies them: c += W*x, or c = that if not begun; c[4*j+i] are rows 8*j .. of x. The caller
+// clears c for mma. Of up to 16 rows the operands come into registers when it is made, so that one waits while another multiplies.
 template <class L, int T>
-__device__ __forceinline__ void link(float (&c)[T / 2], const uint8_t* w, uint32_t x, int t, bool begun) {
-    L tile(w, t);
-    if constexpr (T > 16) {
-        uint32_t a[4][4];
+struct Link {
+    L tile;
+    uint32_t b[T == 8 ? 2 : T == 16 ? 4 : 1][4]; // B of the four k16 steps
+    uint32_t x;
+
+    __device__ __forceinline__ Link(const uint8_t* w, uint32_t x_, int t) : tile(w, t), x(x_) {
+        if constexpr (T == 8) {
+            load_matrices(b[0], x + t % 32 * 16);
+            load_matrices(b[1], x + t % 32 * 16 + 512);
+        } else if constexpr (T == 16) {
+            uint32_t row = x + (t / 8 % 2) * T * 16 + (t / 16 % 2 * 8 + t % 8) * 16; // four 8x8: k by bit 3, rows by bit 4 of the lane
 #pragma unroll
-        for (int ks = 0; ks < 4; ks++) tile.fragment(ks, a[ks]);
-        wgmma_begin();
-#pragma unroll
-        for (int ks = 0; ks < 4; ks++) wgmma<T>(c, a[ks], x + ks * T * 32, T * 16, begun || ks > 0);
-        wgmma_commit();
-        wgmma_wait<0>();
-    } else if constexpr (T == 16) {
-        uint32_t row = x + (t / 8 % 2) * T * 16 + (t / 16 % 2 * 8 + t % 8) * 16; // four 8x8: k by bit 3, rows by bit 4 of the lane
-#pragma unroll
-        for (int ks = 0; ks < 4; ks++) {
-            uint32_t a[4], b[4];
-            load_matrices(b, row + ks * T * 32);
-            tile.fragment(ks, a);
-            mma(*(float(*)[4])c, a, b[0], b[1]);
-            mma(*(float(*)[4])(c + 4), a, b[2], b[3]);
-        }
-    } else {
-        uint32_t b[2][4];
-        load_matrices(b[0], x + t % 32 * 16);
-        load_matrices(b[1], x + t % 32 * 16 + 512);
-#pragma unroll
-        for (int ks = 0; ks < 4; ks++) {
-            uint32_t a[4];
-            tile.fragment(ks, a);
-            mma(c, a, b[ks / 2][ks % 2 * 2], b[ks / 2][ks % 2 * 2 + 1]);
+            for (int ks = 0; ks < 4; ks++) load_matrices(b[ks], row + ks * T * 32);
         }
     }
-}
+
+    __device__ __forceinline__ void multiply(float (&c)[T / 2], bool begun) const {
+        if constexpr (T > 16) {
+            uint32_t a[4][4];
+#pragma unroll
+            for (int ks = 0; ks < 4; ks++) tile.fragment(ks, a[ks]);
+            wgmma_begin();
+#pragma unroll
+            for (int ks = 0; ks < 4; ks++) wgmma<T>(c, a[ks], x + ks * T * 32, T * 16, begun || ks > 0);
+            wgmma_commit();
+            wgmma_wait<0>();
+        } else {
+#pragma unroll
+            for (int ks = 0; ks < 4; ks++) {
+                uint32_t a[4];
+                tile.fragment(ks, a);
+                if constexpr (T == 8) {
+                    mma(c, a, b[ks / 2][ks % 2 * 2], b[ks / 2][ks % 2 * 2 + 1]);
+                } else {
+                    mma(*(float(*)[4])c, a, b[ks][0], b[ks][1]);
+                    mma(*(float(*)[4])(c + 4), a, b[ks][2], b[ks][3]);
+                }
+            }
+        }
+    }
+};
 
 __device__ __forceinline__ void put(float* to, float a, float b, float c, float d) {
     asm volatile("st.relaxed.gpu.global.v4.f32 [%0],{%1,%2,%3,%4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
@@ -117,7 +126,8 @@ __device__ __forceinline__ bool absent(float4 v) {
 struct Output {
     float *y, scale[2];
     int n, o, r, rows;
-    __device__ __forceinline__ Output(const Matmul& mm, int tile, int tile_rows, int group, int t, int rows_, float unscale) : rows(rows_) {
+    template <int G>
+    __device__ __forceinline__ Output(const Matmul<G>& mm, int tile, int tile_rows, int group, int t, int rows_, float unscale) : rows(rows_) {
         const Sibling& s = mm.find(tile, o, r);
         r = r * tile_rows + 2 * (t % 4), o += group * 64 + t / 32 * 16 + t % 32 / 4;
         y = s.y, n = s.n;
@@ -137,9 +147,9 @@ struct Output {
 
 // add_shared adds up this block's part of a tile that blocks share: of its row groups j those with j = last block - this, modulo
 // the blocks.
-template <int T>
-__device__ void add_shared(const Cut& cut, int tile, const Output& out, float* partials, int group, int t) {
-    constexpr int MANY = 8, slot = GROUPS * 64 * T; // loads on their way
+template <int T, int G>
+__device__ __forceinline__ void add_shared(const Cut& cut, int tile, const Output& out, float* partials, int group, int t) {
+    constexpr int MANY = 8, slot = G * 64 * T; // loads on their way
     int unit = tile * cut.segments, one = cut.block_of(unit), last = cut.block_of(unit + cut.segments - 1);
     if (one == last) return;
     int first = cut.begin(one + 1) - unit - 1; // where the beginning's sum lies
@@ -171,61 +181,57 @@ __device__ void add_shared(const Cut& cut, int tile, const Output& out, float* p
 }
 
 // Share is one block's share of a matmul, and how its stages look: KT tiles of K of x, then of W for each warpgroup.
-template <class L, int T>
+template <class L, int T, int G>
 struct Share {
-    using P = Plan<L, T>;
-    const Matmul& mm;
+    using P = Plan<L, T, G>;
+    const Matmul<G>& mm;
     const Cut cut;
     int ktiles, kt;
 
-    __device__ Share(const Matmul& mm_, int block, int blocks, int ktiles_, bool whole, int kt_)
+    __device__ Share(const Matmul<G>& mm_, int block, int blocks, int ktiles_, bool whole, int kt_)
         : mm(mm_), cut{mm_.tiles(), (ktiles_ + SEGMENT - 1) / SEGMENT, blocks, block, whole}, ktiles(ktiles_), kt(kt_) {}
 
-    // stages calls f(stage's first tile of K, tiles, run) for every stage, in order.
-    template <class Stage>
-    __device__ __forceinline__ void stages(Stage stage) const {
+    // bring_weights fills the stages with W. One thread.
+    __device__ __forceinline__ void bring_weights(Ring& ring) const {
         for (Runs run(cut); run.next();) {
-            int end = min(ktiles, run.to * SEGMENT);
-            for (int k = run.from * SEGMENT; k < end;) {
+            int output, row_tile, k = run.from * SEGMENT, end = min(ktiles, run.to * SEGMENT);
+            const Sibling& s = mm.find(run.tile, output, row_tile);
+            const uint8_t* from = s.w + ((size_t)(output / 64) * ktiles + k) * P::w;
+            const int groups = min(G, (s.n - output + 63) / 64); // the last tile may lack some
+            while (k < end) {
                 int n = min(min(kt, SEGMENT - k % SEGMENT), end - k);
-                stage(k, n, run.tile);
-                k += n;
+                uint8_t* to = ring.at() + kt * P::x;
+                ring.wait_empty();
+                barrier_expect(ring.full(), n * P::w * groups);
+                for (int g = 0; g < groups; g++) bulk_copy_once(to + g * kt * P::w, from + (size_t)g * ktiles * P::w, n * P::w, ring.full());
+                ring.next();
+                k += n, from += n * P::w;
             }
         }
     }
 
-    // bring_weights fills the stages with W. One thread.
-    __device__ void bring_weights(Ring& ring) const {
-        stages([&](int k, int n, int tile) {
-            int output, row_tile;
-            const Sibling& s = mm.find(tile, output, row_tile);
-            const uint8_t* from = s.w + ((size_t)(output / 64) * ktiles + k) * P::w;
-            bool both = s.n - output > 64; // the last tile may lack its second half
-            uint8_t* to = ring.at() + kt * P::x;
-            ring.wait_empty();
-            barrier_expect(ring.full(), n * P::w << both);
-            bulk_copy(to, from, n * P::w, ring.full());
-            if (both) bulk_copy(to + kt * P::w, from + (size_t)ktiles * P::w, n * P::w, ring.full());
-            ring.next();
-        });
-    }
-
     // bring_rows fills them with x; ready() is called before the first. One thread.
     template <class Ready>
-    __device__ void bring_rows(Ring& ring, const uint8_t* x, Ready ready) const {
+    __device__ __forceinline__ void bring_rows(Ring& ring, const uint8_t* x, Ready ready) const {
         bool waited = false;
-        stages([&](int k, int n, int tile) {
+        for (Runs run(cut); run.next();) {
             if (!waited) ready(), waited = true;
-            ring.wait_empty();
-            barrier_expect(ring.full(), n * P::x);
-            bulk_copy(ring.at(), x + ((size_t)(tile % mm.row_tiles) * ktiles + k) * P::x, n * P::x, ring.full());
-            ring.next();
-        });
+            int k = run.from * SEGMENT, end = min(ktiles, run.to * SEGMENT);
+            const uint8_t* from = x + ((size_t)(run.tile % mm.row_tiles) * ktiles + k) * P::x;
+            while (k < end) {
+                int n = min(min(kt, SEGMENT - k % SEGMENT), end - k);
+                ring.wait_empty();
+                barrier_expect(ring.full(), n * P::x);
+                bulk_copy(ring.at(), from, n * P::x, ring.full());
+                ring.next();
+                k += n, from += n * P::x;
+            }
+        }
     }
 
-    // multiply computes the share: warpgroup `group` of GROUPS, its thread t. ready() is called before anything is written.
+    // multiply computes the share: warpgroup `group` of G, its thread t. ready() is called before anything is written.
     template <class Ready>
-    __device__ void multiply(Ring& ring, float* partials, int rows, float unscale, int group, int t, Ready ready) const {
+    __device__ __forceinline__ void multiply(Ring& ring, float* partials, int rows, float unscale, int group, int t, Ready ready) const {
         float c[T / 2], total[T / 2];
         // The tiles that this block shares, at most two.
         int begins = (cut.begin(cut.block + 1) - 1) / cut.segments, ends = cut.begin(cut.block) / cut.segments;
@@ -246,7 +252,13 @@ struct Share {
                     ring.wait_full();
                     const uint8_t* w = ring.at() + kt * (P::x + group * P::w);
                     uint32_t xs = shared_address(ring.at());
-                    for (int j = 0; j < min(kt, left); j++) link<L, T>(c, w + j * P::w, xs + j * P::x, t, begun), begun = true;
+                    int n = min(kt, left), j = 0;
+                    if constexpr (T <= 16)
+                        for (; j + 1 < n; j += 2) {
+                            const Link<L, T> one(w + j * P::w, xs + j * P::x, t), two(w + (j + 1) * P::w, xs + (j + 1) * P::x, t);
+                            one.multiply(c, true), two.multiply(c, true);
+                        }
+                    for (; j < n; j++) Link<L, T>(w + j * P::w, xs + j * P::x, t).multiply(c, begun), begun = true;
                     ring.release(t % 32);
                 }
                 if (run.from > 0) share(run.tile, s, c);
@@ -266,6 +278,6 @@ struct Share {
         }
         if (cut.whole) return;
         for (int tile = begins; tile >= ends; tile = tile == ends ? -1 : ends)
-            add_shared<T>(cut, tile, Output(mm, tile, T, group, t, rows, unscale), partials, group, t);
+            add_shared<T, G>(cut, tile, Output(mm, tile, T, group, t, rows, unscale), partials, group, t);
     }
 };

@@ -2,22 +2,38 @@
 #pragma once
 #include "operand.cuh"
 
-// norm_row is one row's, by 256 threads; part is 8 floats of shared memory.
+// norm_row is one row's, by 256 threads; part is 8 floats of shared memory. The first KEPT chunks of a row stay in registers, with all
+// loads on their way at once; what lies beyond is read again.
 __device__ __forceinline__ void norm_row(float* s, float* rows, half* operand, const float* x, const float* y, const float* g, int width, int tile,
                                          float eps, float scale, int row, int t, float* part) {
+    constexpr int KEPT = 2, CHUNK = 2048;
     int kpad = padded(width);
-    const float* in = x + (size_t)row * width;
-    float sum = 0;
-    for (int k = 8 * t; k < width; k += 2048) {
-        float v[8], w[8];
-        load8(v, in + k);
-        if (y) {
-            load8(w, y + (size_t)row * width + k);
+    size_t at = (size_t)row * width;
+    float kept[KEPT][8] = {}, gain[KEPT][8];
 #pragma unroll
-            for (int i = 0; i < 8; i++) s[(size_t)row * width + k + i] = v[i] = __fadd_rn(v[i], w[i]);
-        }
+    for (int c = 0; c < KEPT; c++)
+        if (int k = c * CHUNK + 8 * t; k < width) load8(kept[c], x + at + k), load8(gain[c], g + k);
+    auto add = [&](float (&v)[8], int k) {
+        if (!y) return;
+        float w[8];
+        load8(w, y + at + k);
+#pragma unroll
+        for (int i = 0; i < 8; i++) v[i] = __fadd_rn(v[i], w[i]);
+        put8(s + at + k, v);
+    };
+    auto squares = [](float sum, const float (&v)[8]) {
 #pragma unroll
         for (int i = 0; i < 8; i++) sum = __fmaf_rn(v[i], v[i], sum);
+        return sum;
+    };
+    float sum = 0;
+#pragma unroll
+    for (int c = 0; c < KEPT; c++)
+        if (int k = c * CHUNK + 8 * t; k < width) add(kept[c], k), sum = squares(sum, kept[c]);
+    for (int k = KEPT * CHUNK + 8 * t; k < width; k += CHUNK) {
+        float v[8];
+        load8(v, x + at + k);
+        add(v, k), sum = squares(sum, v);
     }
     sum = warp_sum(sum);
     if (t % 32 == 0) part[t / 32] = sum;
@@ -25,18 +41,19 @@ __device__ __forceinline__ void norm_row(float* s, float* rows, half* operand, c
     sum = part[0];
     for (int i = 1; i < 8; i++) sum = __fadd_rn(sum, part[i]);
     float r = __frcp_rn(__fsqrt_rn(__fadd_rn(__fdiv_rn(sum, (float)width), eps)));
-    if (y) in = s + (size_t)row * width;
-    for (int k = 8 * t; k < kpad; k += 2048) {
-        float v[8] = {}, w[8];
-        if (k < width) {
-            load8(v, in + k);
-            load8(w, g + k);
+    auto store = [&](float (&v)[8], const float (&w)[8], int k) {
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
-                v[i] = __fmul_rn(__fmul_rn(v[i], r), w[i]);
-                if (rows) rows[(size_t)row * width + k + i] = v[i];
-            }
-        }
+        for (int i = 0; i < 8; i++) v[i] = k < width ? __fmul_rn(__fmul_rn(v[i], r), w[i]) : 0;
+        if (rows && k < width) put8(rows + at + k, v);
         if (operand) store8(operand, row, k, tile, kpad, v, scale);
+    };
+#pragma unroll
+    for (int c = 0; c < KEPT; c++)
+        if (int k = c * CHUNK + 8 * t; k < kpad) store(kept[c], gain[c], k);
+    const float* in = y ? s : x;
+    for (int k = KEPT * CHUNK + 8 * t; k < kpad; k += CHUNK) {
+        float v[8] = {}, w[8] = {};
+        if (k < width) load8(v, in + at + k), load8(w, g + k);
+        store(v, w, k);
     }
 }

@@ -31,3 +31,7 @@ __device__ __forceinline__ void load8(float (&v)[8], const float* p) {
     float4 a = *(const float4*)p, b = *(const float4*)(p + 4);
     v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
 }
+
+__device__ __forceinline__ void put8(float* p, const float (&v)[8]) {
+    *(float4*)p = make_float4(v[0], v[1], v[2], v[3]), *(float4*)(p + 4) = make_float4(v[4], v[5], v[6], v[7]);
+}

@@ -1,8 +1,10 @@
-// program_16: instructions of a step whose operands have tiles of 16 rows: program.cuh says how.
+// program_16_DIM: instructions of a step whose operands have tiles of 16 rows and whose heads are DIM wide: program.cuh says how.
 //
 // Needs    all blocks at once (a cooperative launch); counter zero, as it is left.
-// Launch   grid multiprocessors*2, block 320, shared stages*stage bytes.
+// Launch   grid multiprocessors, block 320, shared stages*stage bytes.
 // Targets  sm_90a
 #include "program.cuh"
 
-PROGRAM(16, 2)
+PROGRAM(16, 64)
+PROGRAM(16, 128)
+PROGRAM(16, 256)

@@ -1,8 +1,10 @@
-// program_8: instructions of a step whose operands have tiles of 8 rows: program.cuh says how.
+// program_8_DIM: instructions of a step whose operands have tiles of 8 rows and whose heads are DIM wide: program.cuh says how.
 //
 // Needs    all blocks at once (a cooperative launch); counter zero, as it is left.
-// Launch   grid multiprocessors*2, block 320, shared stages*stage bytes.
+// Launch   grid multiprocessors, block 320, shared stages*stage bytes.
 // Targets  sm_90a
 #include "program.cuh"
 
-PROGRAM(8, 2)
+PROGRAM(8, 64)
+PROGRAM(8, 128)
+PROGRAM(8, 256)
