@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -23,6 +24,9 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 		out := s.Attention(b, q, kv, a)
 		s.openGates(out, gate, kv.Memory.Shape().HeadDim)
 		return out
+	}
+	if !a.Sinks.IsZero() {
+		s.fail(errors.New("cuda: attention with sinks is not computed here yet; take --device cpu"))
 	}
 	m, t := kv.Memory.(*kvMemory), s.tables(kv)
 	out, o := s.newOperand(q.Rows, q.Width, 1)

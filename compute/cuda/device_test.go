@@ -268,6 +268,7 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	launchDelta(t, d)
+	launchExperts(t, d)
 	units, err := artefact.Read(built())
 	if err != nil {
 		t.Fatal(err)

@@ -70,27 +70,9 @@ func (p *packed) ktiles() int { return ceilDiv(p.k, tileK) }
 // their own are dequantised and kept as f16, which is what this class multiplies by in any case. Float32 is kept as f16 where
 // that loses nothing, as float32 otherwise. It is safe to call side by side.
 func (d *Device) Pack(format gguf.Type, rows, width int, data []byte, done func(from, to int)) (compute.Weight, error) {
-	f, err := quant.For(format)
+	src, err := sourceOf(format, rows, width, data)
 	if err != nil {
-		return compute.Weight{}, fmt.Errorf("cuda: %w", err)
-	}
-	rowBytes, err := f.RowBytes(width)
-	if err != nil {
-		return compute.Weight{}, fmt.Errorf("cuda: %w", err)
-	}
-	if len(data) != rows*rowBytes {
-		return compute.Weight{}, fmt.Errorf("cuda: %v weight [%d %d] has %d bytes, want %d", format, rows, width, len(data), rows*rowBytes)
-	}
-	src, direct := sources[format]
-	fileBytes := rowBytes
-	copyRows := func(to []byte, row, n int) { copyParallel(to, data[row*rowBytes:][:n*rowBytes]) }
-	if !direct {
-		src, rowBytes = sources[gguf.F32], 4*width
-		copyRows = func(to []byte, row, n int) {
-			parallel(n, func(i int) {
-				f.Dequantize(unsafe.Slice((*float32)(unsafe.Pointer(&to[i*rowBytes])), width), data[(row+i)*fileBytes:][:fileBytes])
-			})
-		}
+		return compute.Weight{}, err
 	}
 	p := &packed{layout: src.layout, n: rows, k: width}
 	if format == gguf.F32 && !fitsHalf(data, rows, width) {
@@ -98,21 +80,73 @@ func (d *Device) Pack(format gguf.Type, rows, width int, data []byte, done func(
 	}
 	bytes, scales := 4*rows*width, 0
 	if p.layout != layoutF32 {
-		bytes, scales = ceilDiv(rows, tileK)*p.ktiles()*p.layout.bytes, 4*rows
+		bytes, scales = p.tileBytes(), 4*rows
 	}
+	if p.data, p.scales, err = d.room(bytes, scales, "%v weight [%d %d]", format, rows, width); err != nil {
+		return compute.Weight{}, err
+	}
+	if err := d.fill(p, src, data, done); err != nil {
+		return compute.Weight{}, err
+	}
+	return compute.Weight{Rows: rows, Width: width, Format: format.String(), Bytes: bytes + scales, Mem: p}, nil
+}
+
+// tileBytes is the size of a weight's tiles.
+func (p *packed) tileBytes() int { return ceilDiv(p.n, tileK) * p.ktiles() * p.layout.bytes }
+
+// room takes memory for tiles, or rows, and their scales.
+func (d *Device) room(bytes, scales int, what string, args ...any) (data, scale pointer, err error) {
 	err = d.owner.do(func() (err error) {
-		if p.data, err = d.alloc(bytes, "%v weight [%d %d]", format, rows, width); err == nil {
-			p.scales, err = d.alloc(scales, "scales of %v weight [%d %d]", format, rows, width)
+		if data, err = d.alloc(bytes, what, args...); err == nil {
+			scale, err = d.alloc(scales, "scales of "+what, args...)
 		}
 		return err
 	})
+	return data, scale, err
+}
+
+// source is how a weight's data comes to the device: as it lies in the file, or dequantised.
+type source struct {
+	name      string // of kernels
+	layout    *layout
+	format    *quant.Format
+	direct    bool
+	fileBytes int // of a row
+	rowBytes  int // of a row on its way
+}
+
+func sourceOf(format gguf.Type, rows, width int, data []byte) (source, error) {
+	f, err := quant.For(format)
 	if err != nil {
-		return compute.Weight{}, err
+		return source{}, fmt.Errorf("cuda: %w", err)
 	}
-	// Whole tiles of 64 rows at a time.
+	rowBytes, err := f.RowBytes(width)
+	if err != nil {
+		return source{}, fmt.Errorf("cuda: %w", err)
+	}
+	if len(data) != rows*rowBytes {
+		return source{}, fmt.Errorf("cuda: %v weight [%d %d] has %d bytes, want %d", format, rows, width, len(data), rows*rowBytes)
+	}
+	if known, ok := sources[format]; ok {
+		return source{known.name, known.layout, f, true, rowBytes, rowBytes}, nil
+	}
+	return source{sources[gguf.F32].name, layoutF16, f, false, rowBytes, 4 * width}, nil
+}
+
+// fill brings the data to a weight that has room. Whole tiles of 64 rows at a time.
+func (d *Device) fill(p *packed, src source, data []byte, done func(from, to int)) error {
+	rows, width, rowBytes := p.n, p.k, src.rowBytes
+	copyRows := func(to []byte, row, n int) { copyParallel(to, data[row*rowBytes:][:n*rowBytes]) }
+	if !src.direct {
+		copyRows = func(to []byte, row, n int) {
+			parallel(n, func(i int) {
+				src.format.Dequantize(unsafe.Slice((*float32)(unsafe.Pointer(&to[i*rowBytes])), width), data[(row+i)*src.fileBytes:][:src.fileBytes])
+			})
+		}
+	}
 	step := d.stageBytes / (tileK * rowBytes) * tileK
 	if step == 0 {
-		return compute.Weight{}, fmt.Errorf("cuda: %v weight [%d %d]: rows of %d bytes, want at most %d", format, rows, width, rowBytes, d.stageBytes/tileK)
+		return fmt.Errorf("cuda: weight [%d %d]: rows of %d bytes, want at most %d", rows, width, rowBytes, d.stageBytes/tileK)
 	}
 	for row := 0; row < rows; row += step {
 		n := min(step, rows-row)
@@ -129,13 +163,13 @@ func (d *Device) Pack(format gguf.Type, rows, width int, data []byte, done func(
 			})
 		})
 		if err != nil {
-			return compute.Weight{}, err
+			return err
 		}
 		if done != nil {
-			done(row*fileBytes, (row+n)*fileBytes)
+			done(row*src.fileBytes, (row+n)*src.fileBytes)
 		}
 	}
-	return compute.Weight{Rows: rows, Width: width, Format: format.String(), Bytes: bytes + scales, Mem: p}, nil
+	return nil
 }
 
 // fitsHalf reports whether float32 rows are f16 without loss, each scaled as the pack kernels scale it.
