@@ -7,8 +7,10 @@ A document gives pieces, about half of it as they are and half for fill-in-the-m
 Pieces of a part are shuffled, joined, and cut into windows. What part n holds depends on the seed and n alone.
 """
 
+import os
 import random
 import re
+from collections import deque
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -56,7 +58,7 @@ def gap(text, rng):
 
 
 class Maker:
-    """Makes parts: one in each process."""
+    """Makes parts."""
 
     def __init__(self, folder, seed, parts, window):
         self.seed, self.parts, self.window = seed, parts, window
@@ -87,12 +89,7 @@ class Maker:
         return np.stack([ids[i * self.window : (i + 1) * self.window + 1] for i in range(count)])[np.random.default_rng(n).permutation(count)]
 
 
-_maker = None
-
-
-def _start(*arguments):
-    global _maker
-    _maker = Maker(*arguments)
+_maker = None  # what forked processes find
 
 
 def _make(n):
@@ -100,18 +97,24 @@ def _make(n):
 
 
 class Feed:
-    """Batches in a fixed order, made ahead. `part` is where to go on after a stop; what was left of a part is not read again."""
+    """Batches in a fixed order, made ahead. `part` is where to go on after a stop; what was left of a part is not read again.
+
+    The processes are forks, which share the text: make the feed before anything starts threads or uses the GPU.
+    """
 
     def __init__(self, folder, seed, parts, window, batch, workers, part=0):
-        self.batch, self.part, self.ahead = batch, part, 2 * workers
-        self.pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (folder, seed, parts, window))
+        global _maker
+        _maker = Maker(folder, seed, parts, window)
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        self.batch, self.part = batch, part
+        self.pool = ProcessPoolExecutor(workers, get_context("fork"))
+        self.waiting = deque(self.pool.submit(_make, part + i) for i in range(2 * workers))
 
     def __iter__(self):
-        waiting = [self.pool.submit(_make, self.part + i) for i in range(self.ahead)]
         left = None
         while True:
-            made = waiting.pop(0).result()
-            waiting.append(self.pool.submit(_make, self.part + self.ahead))
+            made = self.waiting.popleft().result()
+            self.waiting.append(self.pool.submit(_make, self.part + len(self.waiting) + 1))
             self.part += 1
             windows = made if left is None else np.concatenate([left, made])
             whole = len(windows) // self.batch * self.batch

@@ -42,7 +42,7 @@ class Config:
         for name in ("linear_num_heads", "linear_head_dim", "rope_theta", "partial_rotary_factor"):
             del own[name]
         return own | {
-            "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "dtype": "bfloat16",
+            "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "dtype": "float32",
             "hidden_act": "silu", "attention_bias": False, "attention_dropout": 0.0, "tie_word_embeddings": True,
             "linear_num_key_heads": self.linear_num_heads, "linear_num_value_heads": self.linear_num_heads,
             "linear_key_head_dim": self.linear_head_dim, "linear_value_head_dim": self.linear_head_dim,

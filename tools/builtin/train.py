@@ -149,8 +149,6 @@ def forward(run, model, measure, windows):
 
 
 def main(a):
-    run = Run(a.out)
-    torch.set_float32_matmul_precision("high")
     feed_from = 0
     if a.resume:
         model, state = load(a.resume)
@@ -162,6 +160,8 @@ def main(a):
     window = model.config.max_position_embeddings
     feed = Feed(a.data, a.seed, a.parts, window, a.batch, a.workers, feed_from)
     batches = iter(feed)
+    run = Run(a.out)
+    torch.set_float32_matmul_precision("high")
     model.to(run.device).residual = torch.bfloat16
     held = Held(a.data, window)
     run.log(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} million parameters, {len(held.windows)} windows held out, {torch.cuda.get_device_name() if run.device == 'cuda' else 'CPU'}, torch {torch.__version__}")

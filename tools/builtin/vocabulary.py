@@ -1,7 +1,5 @@
 """The tokenizer: byte-level BPE of 8,192 tokens, Qwen2's pattern before it, Qwen's tokens for the end of a text and for its middle."""
 
-import json
-
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 SIZE = 8192
@@ -25,9 +23,9 @@ def train(texts):
     return t
 
 
-def settings():
+def settings(longest):
     """tokenizer_config.json."""
-    return json.dumps({
+    return {
         "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": END, "eos_token": END, "pad_token": END, "add_bos_token": True,
-        "additional_special_tokens": SPECIAL[1:], "clean_up_tokenization_spaces": False, "model_max_length": 2048,
-    }, indent=2)
+        "additional_special_tokens": SPECIAL[1:], "clean_up_tokenization_spaces": False, "model_max_length": longest,
+    }
