@@ -21,7 +21,7 @@ const (
 
 // File is an open model: one GGUF file, or all files of a split set.
 type File struct {
-	Path      string    // as given to Open
+	Path      string    // as given to Open or Parse
 	Version   uint32    // 2 or 3
 	Alignment int       // of tensor data, in bytes
 	Meta      *Metadata // of a set's first file
@@ -102,6 +102,25 @@ func Open(path string) (*File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// Parse reads a GGUF file that is in memory already, such as one that is embedded in the program; name stands for its path. The file
+// keeps data, which must not change while it is open. A member of a split set is refused: nobody knows where its siblings are.
+func Parse(name string, data []byte) (*File, error) {
+	f := &File{Path: name, byName: make(map[string]int)}
+	h, err := readHeader(name, data)
+	if err != nil {
+		return nil, err
+	}
+	no, count, err := splitOf(h.meta)
+	if err != nil {
+		return nil, err
+	}
+	if count > 1 {
+		return nil, fmt.Errorf("gguf: %s: this is file %d of %d of a split set, want one that stands alone; merge the set first", name, no+1, count)
+	}
+	f.Version, f.Alignment, f.Meta = h.version, h.alignment, h.meta
+	return f, f.add(name, h)
 }
 
 // Close unmaps the files. Metadata stays valid; every Data becomes empty, and slices taken of it must not be touched.
