@@ -48,8 +48,8 @@ type Model struct {
 	templateErr error
 }
 
-// Open opens a model: a GGUF file, any member of a split set, or a Hugging Face folder. Everything that is wrong with it comes back as
-// one error.
+// Open opens a model: a GGUF file, any member of a split set, a Hugging Face folder, or the built-in model (Builtin). Everything that is
+// wrong with it comes back as one error.
 func Open(path string, o Options) (_ *Model, err error) {
 	m := new(Model)
 	defer func() {

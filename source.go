@@ -5,11 +5,18 @@ import (
 	"io"
 	"os"
 
-	"memra/gguf"
 	"memra/hf"
+	"memra/internal/builtin"
 	"memra/model"
 	"memra/tokenizer"
 )
+
+// Builtin names, where a path is wanted, the model that is in the program itself: it completes Go code. A file or folder of that name is
+// ./builtin.
+const Builtin = builtin.Name
+
+// BuiltinCard says what the built-in model is, what it learned from, how good it is and what it is not, with the licences. Markdown.
+func BuiltinCard() string { return builtin.Card() }
 
 // file is an open model file: a GGUF file, a split set of them, or a Hugging Face folder, which all say the same things in the same
 // words.
@@ -20,10 +27,10 @@ type file interface {
 }
 
 func openFile(path string) (file, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	if info, err := os.Stat(path); err == nil && info.IsDir() && path != Builtin {
 		return hf.Open(path)
 	}
-	f, err := gguf.Open(path)
+	f, err := builtin.GGUF(path)
 	if err != nil {
 		return nil, err
 	}

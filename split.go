@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"memra/gguf"
+	"memra/internal/builtin"
 )
 
 // SplitOptions say how Split cuts a model file. 0: no limit. The next file begins before a tensor that would exceed one.
@@ -27,7 +28,7 @@ type SplitFile struct {
 // Split writes a GGUF file as a set of smaller ones, PREFIX-00001-of-0000N.gguf and so on. Each works as the name of the whole set.
 // Files of the same names are replaced, but never a file of the source.
 func Split(ctx context.Context, src, prefix string, o SplitOptions) (files []SplitFile, err error) {
-	f, err := gguf.Open(src)
+	f, err := builtin.GGUF(src)
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +58,14 @@ func Split(ctx context.Context, src, prefix string, o SplitOptions) (files []Spl
 	return files, nil
 }
 
-// Merge writes a split set as one GGUF file; src is any file of the set. progress hears how many bytes of tensors of how many are
-// written; nil: nobody asks. The file appears under dst whole or not at all, and replaces one that is there, but never a file of the
-// set.
+// Merge writes a split set, or the built-in model, as one GGUF file; src is any file of the set, or Builtin. progress hears how many
+// bytes of tensors of how many are written; nil: nobody asks. The file appears under dst whole or not at all, and replaces one that is
+// there, but never a file of the set.
 func Merge(ctx context.Context, src, dst string, progress func(done, total int)) (err error) {
 	if err := refuse(src, dst); err != nil {
 		return err
 	}
-	f, err := gguf.Open(src)
+	f, err := builtin.GGUF(src)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ type Tokenizer struct {
 // OpenTokenizer reads the tokenizer of a model, which no family here need be able to run: of a GGUF file, which may hold nothing
 // else, or of a folder with tokenizer.json, likewise.
 func OpenTokenizer(path string) (*Tokenizer, error) {
-	if _, err := os.Stat(filepath.Join(path, "tokenizer.json")); err == nil {
+	if _, err := os.Stat(filepath.Join(path, "tokenizer.json")); err == nil && path != Builtin {
 		t, err := tokenizer.OpenHF(path)
 		if err != nil {
 			return nil, err

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"memra/compute"
-	"memra/gguf"
+	"memra/internal/builtin"
 	"memra/internal/golden"
 	"memra/model"
 )
@@ -34,7 +34,7 @@ func (c *checker) real(path string) []one {
 
 // file binds a model file for the time of a check.
 func (c *checker) file(path string, check func(*Bound) (string, error)) (detail string, err error) {
-	f, err := gguf.Open(path)
+	f, err := builtin.GGUF(path)
 	if err != nil {
 		return "", err
 	}
