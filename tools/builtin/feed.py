@@ -33,6 +33,18 @@ def pieces(text, rng):
     return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)])]
 
 
+def fragments(text, rng):
+    """A piece in parts that become tokens by themselves, as a prompt does that ends anywhere: often before a line feed, else in a word."""
+    at = 0
+    while at < len(text):
+        end = at + rng.randrange(500, 3500)
+        if rng.random() < 0.5:
+            end = text.find("\n", end)
+        end = end if 0 < end < len(text) else len(text)
+        yield text[at:end]
+        at = end
+
+
 def spans(text, rng):
     """Pieces of a file that fit into a window with their marks, cut at line ends."""
     at = 0
@@ -75,7 +87,7 @@ class Maker:
         for i in order[part :: self.parts]:
             text = self.documents[i]
             if rng.random() >= FILL:
-                texts += [[END, p] for p in pieces(text, rng)]
+                texts += [[END, *fragments(p, rng)] for p in pieces(text, rng)]
                 continue
             for span in spans(text, rng):
                 a, b = gap(span, rng)
