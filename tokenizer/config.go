@@ -34,6 +34,8 @@ type Config struct {
 
 	BOS, EOS, EOT, EOM, UNK int32 // (bos_token_id ...) None where the file has none
 
+	Fill *Fill // (fim_pre_token_id ...) None where the file has none; nil: it has none of them. Texts may tell
+
 	AddBOS, AddEOS *bool // (add_bos_token, add_eos_token) nil: as usual for the kind
 	AddSpacePrefix *bool // (add_space_prefix) nil: as usual for the kind
 
@@ -65,7 +67,8 @@ func (c *Config) validate() error {
 	for _, s := range []struct {
 		name string
 		id   int32
-	}{{"bos", c.BOS}, {"eos", c.EOS}, {"eot", c.EOT}, {"eom", c.EOM}, {"unknown", c.UNK}} {
+	}{{"bos", c.BOS}, {"eos", c.EOS}, {"eot", c.EOT}, {"eom", c.EOM}, {"unknown", c.UNK},
+		{"fim_pre", c.named().Prefix}, {"fim_suf", c.named().Suffix}, {"fim_mid", c.named().Middle}} {
 		if s.id != None && (s.id < 0 || int(s.id) >= n) {
 			return fmt.Errorf("tokenizer: %s_token_id is %d, the vocabulary has %d tokens; convert again", s.name, s.id, n)
 		}

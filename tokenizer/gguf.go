@@ -34,6 +34,11 @@ func configFromGGUF(m *gguf.Metadata) (Config, error) {
 
 		BOS: id(&r, m, "bos"), EOS: id(&r, m, "eos"), EOT: id(&r, m, "eot"), EOM: id(&r, m, "eom"),
 		UNK: id(&r, m, "unknown"),
+		Fill: &Fill{ // older files have other keys for them
+			Prefix: or(id(&r, m, "fim_pre"), id(&r, m, "prefix")),
+			Suffix: or(id(&r, m, "fim_suf"), id(&r, m, "suffix")),
+			Middle: or(id(&r, m, "fim_mid"), id(&r, m, "middle")),
+		},
 
 		AddBOS:         flag(&r, m, "add_bos_token"),
 		AddEOS:         flag(&r, m, "add_eos_token"),

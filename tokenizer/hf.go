@@ -145,6 +145,7 @@ func newHF(f HFFiles) (*Tokenizer, error) {
 	for _, id := range config.ends {
 		t.end[id] = true
 	}
+	t.fill = fillTokens(&Config{Tokens: vocab.tokens})
 	post := file["post_processor"]
 	if t.before, t.after, err = hfPostProcessor(post, t.Vocab()); err != nil {
 		return nil, err

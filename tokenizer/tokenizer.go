@@ -19,6 +19,7 @@ type Tokenizer struct {
 	bos, eos      int32
 	before, after []int32 // what AddSpecial puts around a text
 	end           map[int32]bool
+	fill          Fill
 }
 
 // lead says what Decode takes from the beginning of a text, because Encode or the kind of vocabulary put it there.
@@ -46,7 +47,7 @@ func New(c Config) (*Tokenizer, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{types: make([]Type, len(c.Tokens)), bos: c.BOS, eos: c.EOS, end: endTokens(&c)}
+	t := &Tokenizer{types: make([]Type, len(c.Tokens)), bos: c.BOS, eos: c.EOS, end: endTokens(&c), fill: fillTokens(&c)}
 	for id := range c.Tokens {
 		t.types[id] = c.typeOf(id)
 	}
