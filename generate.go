@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"memra/chat"
@@ -12,15 +13,17 @@ import (
 	"memra/tokenizer"
 )
 
-// Request says what to generate. Of Prompt, Tokens and Messages, one is given.
+// Request says what to generate. Of Prompt, Tokens, Messages and Gap, one is given.
 type Request struct {
 	Prompt   string         // a text to continue as it stands; a special token's text stands for the token
 	Tokens   []int32        // the same as tokens, nothing added
 	Messages []chat.Message // a conversation to answer, through the model's chat template
+	Gap      *Gap           // a text to fill in
 
 	MaxTokens int           // the most tokens to generate; 0: as many as the context has room for
 	Sampling  sample.Params // zero: greedy
 	Stop      []string      // texts that end the answer; they are not part of it
+	StopAfter []string      // texts that end the answer and are the last of it
 
 	LogProbs    bool // report the log-probability of each token
 	TopLogProbs int  // and of so many likeliest tokens at its place; needs LogProbs
@@ -45,6 +48,7 @@ type Done struct {
 	Reason  string // "stop": an end token or a stop string; "length": MaxTokens or the context
 	Prompt  int    // tokens given
 	Reused  int    // of which a conversation's cache held
+	LeftOut int    // tokens around a gap that the context had no room for
 	Tokens  int    // tokens generated, the end token included
 	Prefill time.Duration
 	Decode  time.Duration
@@ -81,7 +85,7 @@ func (m *Model) generate(ctx context.Context, s *sequence, r Request, yield func
 }
 
 func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Chunk) error) error {
-	prompt, err := m.prompt(r)
+	prompt, left, err := m.prompt(r)
 	if err != nil {
 		return err
 	}
@@ -95,7 +99,7 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 	if err := draw.Check(m.model.Vocab); err != nil {
 		return err
 	}
-	stopper, err := sample.NewStopper(r.Stop...)
+	stopper, err := sample.NewStopper(slices.Concat(r.Stop, r.StopAfter)...)
 	if err != nil {
 		return err
 	}
@@ -108,7 +112,7 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 	}
 	text := m.tokenizer.Detokenizer(tokenizer.DecodeOptions{Continues: true})
 	next := s.rewind(prompt)
-	done := &Done{Reason: "length", Prompt: len(prompt), Reused: len(prompt) - len(next)}
+	done := &Done{Reason: "length", Prompt: len(prompt), Reused: len(prompt) - len(next), LeftOut: left}
 	for began := time.Now(); ; {
 		var t Token
 		err := s.feed(ctx, next, len(next)-1, func(int) sample.Draw { return draw }, func(_ int, p sample.Pick) error {
@@ -124,14 +128,14 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 		}
 		done.Tokens++
 		done.Decode = now.Sub(began)
-		if m.tokenizer.IsEnd(t.ID) {
+		if m.ends(r, t.ID) {
 			done.Reason = "stop"
 			if err := emit(Chunk{Token: &t}); err != nil {
 				return err
 			}
 			break
 		}
-		piece, stopped := stopper.Feed(text.Next(t.ID))
+		piece, stopped := feed(stopper, r, text.Next(t.ID))
 		if err := emit(Chunk{Text: piece, Token: &t}); err != nil {
 			return err
 		}
@@ -144,33 +148,47 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 		}
 		next = []int32{t.ID}
 	}
-	rest, stopped := stopper.Feed(text.Flush())
+	rest, stopped := feed(stopper, r, text.Flush())
 	if !stopped {
 		rest += stopper.Flush()
 	}
 	return emit(Chunk{Text: rest, Done: done})
 }
 
-// prompt is the tokens of a request.
-func (m *Model) prompt(r Request) ([]int32, error) {
-	var tokens []int32
-	switch {
-	case r.Messages != nil && r.Prompt == "" && r.Tokens == nil:
-		var err error
-		if tokens, err = m.conversation(r.Messages); err != nil {
-			return nil, err
+// feed takes the next piece of a text and returns what may be emitted now, with a text that ends the answer and is part of it.
+func feed(s *sample.Stopper, r Request, piece string) (text string, stopped bool) {
+	if text, stopped = s.Feed(piece); stopped {
+		if found, _ := s.Matched(); slices.Contains(r.StopAfter, found) {
+			text += found
 		}
-	case r.Tokens != nil && r.Prompt == "" && r.Messages == nil:
+	}
+	return text, stopped
+}
+
+// prompt is the tokens of a request, and how many of those around a gap it left out.
+func (m *Model) prompt(r Request) (tokens []int32, left int, err error) {
+	given := 0
+	for _, is := range []bool{r.Prompt != "", r.Tokens != nil, r.Messages != nil, r.Gap != nil} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		err = errors.New("memra: more than one of Prompt, Tokens, Messages and Gap is given")
+	case r.Messages != nil:
+		tokens, err = m.conversation(r.Messages)
+	case r.Gap != nil:
+		tokens, left, err = m.gap(*r.Gap, r.MaxTokens)
+	case r.Tokens != nil:
 		tokens = r.Tokens
-	case r.Tokens == nil && r.Messages == nil:
-		tokens = m.Tokenize(r.Prompt)
 	default:
-		return nil, errors.New("memra: more than one of Prompt, Tokens and Messages is given")
+		tokens = m.Tokenize(r.Prompt)
 	}
-	if len(tokens) == 0 {
-		return nil, errors.New("memra: the prompt is empty, and the model adds no start token; give it something to continue")
+	if err == nil && len(tokens) == 0 {
+		err = errors.New("memra: the prompt is empty, and the model adds no start token; give it something to continue")
 	}
-	return tokens, nil
+	return tokens, left, err
 }
 
 // ErrNoTemplate is returned for conversations with a model whose file has no chat template.
