@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -16,17 +15,14 @@ func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 		i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(m.shape.HeadDim))
 }
 
-// Attention gives an operand. Where the fast kernels exist, the batch is cut into their work (attention_plan.go); otherwise, and where
-// scores have a cap, each row and KV head is a block of the plain one. They all keep kernels/attend.cu's order.
+// Attention gives an operand. Where the fast kernels exist, the batch is cut into their work (attention_plan.go); otherwise each row
+// and KV head is a block of the plain one. They all keep kernels/attend.cu's order.
 func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a compute.Attn) compute.Tensor {
 	if gate := a.Gate; !gate.IsZero() {
 		a.Gate = compute.Tensor{}
 		out := s.Attention(b, q, kv, a)
 		s.openGates(out, gate, kv.Memory.Shape().HeadDim)
 		return out
-	}
-	if !a.Sinks.IsZero() {
-		s.fail(errors.New("cuda: attention with sinks is not computed here yet; take --device cpu"))
 	}
 	m, t := kv.Memory.(*kvMemory), s.tables(kv)
 	out, o := s.newOperand(q.Rows, q.Width, 1)
@@ -37,12 +33,12 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 		scale = 1 / math.Sqrt(float64(dim))
 	}
 	in := s.asRows(q)
-	rest := []arg{i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(heads), i32(group), i32(o.tile), f32(float32(scale * math.Log2E)), i32(a.Window)}
-	if m.plain || a.Cap > 0 { // the fast kernels have no cap
+	rest := []arg{i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(heads), i32(group), i32(o.tile), f32(float32(scale * math.Log2E)), i32(a.Window),
+		f32(float32(float64(a.Cap) / scale)), addressOf(a.Sinks).arg()}
+	if m.plain {
 		batch := s.batch(b)
-		args := append([]arg{o.operand.arg(), in.arg(), m.at.arg(), batch.positions.arg(), batch.slots.arg(), t.at.arg()}, rest...)
 		s.launch(fmt.Sprintf("attend_%d_%s", dim, kvFormats[m.shape.Format]), shape{grid: grid(heads*ceilDiv(group, 16), q.Rows), block: 128},
-			append(args, f32(float32(float64(a.Cap)/scale)))...)
+			append([]arg{o.operand.arg(), in.arg(), m.at.arg(), batch.positions.arg(), batch.slots.arg(), t.at.arg()}, rest...)...)
 		return out
 	}
 	p := s.attentionPlan(b, kv, group, a.Window)

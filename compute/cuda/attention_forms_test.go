@@ -15,14 +15,14 @@ import (
 func (a *attention) rows(t testing.TB, d *Device, m *kvMemory, positions, slots []int) []float32 {
 	t.Helper()
 	kv := compute.KV{Memory: m, Layer: 1, Tables: [][]int32{nil, a.pages, a.pages}}
-	b := new(compute.Batch)
+	b, attn := new(compute.Batch), a.attn(d)
 	q := make([]float32, 0, len(positions)*a.heads*a.dim)
 	for i, p := range positions {
 		b.Add(0, p, slots[i], false)
 		q = append(q, a.q[p*a.heads*a.dim:][:a.heads*a.dim]...)
 	}
 	return d.compute(t, func(s *step) compute.Tensor {
-		return s.Attention(b, s.tensor(q, a.heads*a.dim), kv, compute.Attn{Window: a.window})
+		return s.Attention(b, s.tensor(q, a.heads*a.dim), kv, attn)
 	})
 }
 
@@ -58,37 +58,45 @@ func TestAttentionKernelsGiveThePlainOnesBits(t *testing.T) {
 	type shape struct {
 		group, kvHeads, dim, length, window int
 		format                              compute.KVFormat
+		bent                                bool // scores have a cap, heads sinks
 	}
 	shapes := []shape{
-		{4, 2, 128, 10000, 0, compute.KVF16},
-		{1, 2, 128, 1300, 0, compute.KVF16},
-		{2, 1, 64, 9300, 0, compute.KVF16},
-		{3, 3, 64, 1500, 0, compute.KVF16},
-		{5, 1, 80, 1200, 0, compute.KVF16},
-		{7, 2, 96, 1200, 0, compute.KVF16},
-		{8, 2, 128, 2300, 0, compute.KVF16},
-		{16, 1, 128, 1300, 0, compute.KVF16},
-		{20, 1, 64, 700, 0, compute.KVF16},
-		{1, 1, 16, 300, 0, compute.KVF16},
-		{2, 2, 32, 700, 0, compute.KVF16},
-		{2, 2, 192, 2100, 0, compute.KVF16},
-		{2, 2, 256, 9000, 0, compute.KVF16},
-		{4, 1, 256, 2100, 1024, compute.KVF16},
-		{4, 2, 128, 3000, 100, compute.KVF16},
-		{3, 1, 64, 9000, 1000, compute.KVF16},
-		{12, 1, 80, 1000, 64, compute.KVF16},
-		{2, 1, 256, 400, 1, compute.KVF16},
-		{130, 1, 16, 300, 0, compute.KVF16},
+		{4, 2, 128, 10000, 0, compute.KVF16, false},
+		{1, 2, 128, 1300, 0, compute.KVF16, false},
+		{2, 1, 64, 9300, 0, compute.KVF16, false},
+		{3, 3, 64, 1500, 0, compute.KVF16, false},
+		{5, 1, 80, 1200, 0, compute.KVF16, false},
+		{7, 2, 96, 1200, 0, compute.KVF16, false},
+		{8, 2, 128, 2300, 0, compute.KVF16, false},
+		{16, 1, 128, 1300, 0, compute.KVF16, false},
+		{20, 1, 64, 700, 0, compute.KVF16, false},
+		{1, 1, 16, 300, 0, compute.KVF16, false},
+		{2, 2, 32, 700, 0, compute.KVF16, false},
+		{2, 2, 192, 2100, 0, compute.KVF16, false},
+		{2, 2, 256, 9000, 0, compute.KVF16, false},
+		{4, 1, 256, 2100, 1024, compute.KVF16, false},
+		{4, 2, 128, 3000, 100, compute.KVF16, false},
+		{3, 1, 64, 9000, 1000, compute.KVF16, false},
+		{12, 1, 80, 1000, 64, compute.KVF16, false},
+		{2, 1, 256, 400, 1, compute.KVF16, false},
+		{130, 1, 16, 300, 0, compute.KVF16, false},
 	}
 	for _, f := range []compute.KVFormat{compute.KVQ8, compute.KVE4M3} {
 		for _, dim := range headDims[:len(headDims)-1] { // the last has no fast kernels
-			shapes = append(shapes, shape{3, 2, dim, 1500, 0, f})
+			shapes = append(shapes, shape{3, 2, dim, 1500, 0, f, false})
 		}
-		shapes = append(shapes, shape{4, 2, 128, 9300, 0, f}, shape{4, 1, 256, 2100, 1024, f})
+		shapes = append(shapes, shape{4, 2, 128, 9300, 0, f, false}, shape{4, 1, 256, 2100, 1024, f, false}, shape{8, 1, 64, 1500, 128, f, true})
 	}
+	for _, dim := range headDims[:len(headDims)-1] {
+		shapes = append(shapes, shape{4, 2, dim, 2300, 0, compute.KVF16, true})
+	}
+	shapes = append(shapes, shape{2, 1, 128, 9300, 4096, compute.KVF16, true})
 	for _, c := range shapes {
-		t.Run(fmt.Sprintf("%d heads of %d over each of %d, %d positions, window %d, %v", c.group, c.dim, c.kvHeads, c.length, c.window, c.format), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d heads of %d over each of %d, %d positions, window %d, %v, bent %v", c.group, c.dim, c.kvHeads, c.length, c.window, c.format, c.bent), func(t *testing.T) {
 			a := newAttention(c.group*c.kvHeads, c.kvHeads, c.dim, c.length, c.window)
+			if c.bent {
+				a.bent()
+			}
 			m, width := a.filled(t, d, c.format), a.heads*a.dim
 			defer m.Close()
 			all, ones := make([]int, a.length), slices.Repeat([]int{1}, a.length)

@@ -29,7 +29,9 @@ type attention struct {
 	heads, kvHeads, dim, length int
 	q, k, v                     []float32
 	window                      int
-	pages                       []int32 // of the sequence, scattered
+	cap                         float32   // of scores; 0: none
+	sinks                       []float32 // of the heads; nil: none
+	pages                       []int32   // of the sequence, scattered
 }
 
 func newAttention(heads, kvHeads, dim, length, window int) *attention {
@@ -43,6 +45,24 @@ func newAttention(heads, kvHeads, dim, length, window int) *attention {
 		a.pages[i] = int32(n - i)
 	}
 	return a
+}
+
+// bent makes scores, whose size is about a half, bend, and gives heads sinks below, among and above them.
+func (a *attention) bent() *attention {
+	a.cap, a.sinks = 0.7, make([]float32, a.heads)
+	for h := range a.sinks {
+		a.sinks[h] = []float32{-9, 0.5, 3, 12, 1}[h%5]
+	}
+	return a
+}
+
+// attn is what Attention is asked for.
+func (a *attention) attn(d *Device) compute.Attn {
+	o := compute.Attn{Window: a.window, Cap: a.cap}
+	if a.sinks != nil {
+		o.Sinks = d.Vector(a.sinks)
+	}
+	return o
 }
 
 // want is row p in float64, over keys, values and queries in f16.
@@ -60,10 +80,17 @@ func (a *attention) want(p int) []float64 {
 			for i := range a.dim {
 				s += float64(half(a.q[(p*a.heads+h)*a.dim+i])) * float64(half(a.k[(t*a.kvHeads+kh)*a.dim+i]))
 			}
-			s /= math.Sqrt(float64(a.dim))
+			if s /= math.Sqrt(float64(a.dim)); a.cap > 0 {
+				s = float64(a.cap) * math.Tanh(s/float64(a.cap))
+			}
 			scores, top = append(scores, s), max(top, s)
 		}
 		o, sum := make([]float64, a.dim), 0.0
+		if a.sinks != nil {
+			sink := float64(a.sinks[h])
+			top = max(top, sink)
+			sum = math.Exp(sink - top)
+		}
 		for i, s := range scores {
 			e := math.Exp(s - top)
 			sum += e
@@ -93,7 +120,7 @@ func (a *attention) run(t testing.TB, d *Device, m compute.KVMemory, chunk int, 
 			return compute.Tensor{}
 		})
 	}
-	b := new(compute.Batch)
+	b, attn := new(compute.Batch), a.attn(d)
 	var q []float32
 	for _, p := range positions {
 		slot := 1
@@ -104,7 +131,7 @@ func (a *attention) run(t testing.TB, d *Device, m compute.KVMemory, chunk int, 
 		q = append(q, a.q[p*a.heads*a.dim:][:a.heads*a.dim]...)
 	}
 	return d.compute(t, func(s *step) compute.Tensor {
-		return s.Attention(b, s.tensor(q, a.heads*a.dim), kv, compute.Attn{Window: a.window})
+		return s.Attention(b, s.tensor(q, a.heads*a.dim), kv, attn)
 	})
 }
 
@@ -113,12 +140,20 @@ const attentionTolerance = 5e-4
 
 func TestAttentionAgreesWithFloat64(t *testing.T) {
 	d := gpu(t)
-	for _, c := range []struct{ heads, kvHeads, dim, length, window int }{
-		{4, 2, 16, 200, 0}, {6, 2, 32, 200, 16}, {9, 3, 64, 1500, 0}, {4, 1, 256, 1200, 512}, {8, 2, 128, 1100, 0}, {20, 1, 64, 300, 0},
-		{8, 1, 512, 1200, 0}, {6, 2, 512, 300, 100}, {4, 4, 80, 130, 0}, {2, 1, 96, 130, 64}, {2, 2, 192, 130, 0}, {1, 1, 64, 9300, 0},
+	for _, c := range []struct {
+		heads, kvHeads, dim, length, window int
+		bent                                bool
+	}{
+		{4, 2, 16, 200, 0, false}, {6, 2, 32, 200, 16, false}, {9, 3, 64, 1500, 0, false}, {4, 1, 256, 1200, 512, false}, {8, 2, 128, 1100, 0, false},
+		{20, 1, 64, 300, 0, false}, {8, 1, 512, 1200, 0, false}, {6, 2, 512, 300, 100, false}, {4, 4, 80, 130, 0, false}, {2, 1, 96, 130, 64, false},
+		{2, 2, 192, 130, 0, false}, {1, 1, 64, 9300, 0, false},
+		{9, 3, 64, 1500, 128, true}, {8, 2, 128, 1100, 0, true}, {4, 1, 256, 1200, 512, true}, {8, 1, 512, 300, 0, true},
 	} {
-		t.Run(fmt.Sprintf("%d heads of %d over %d, %d positions, window %d", c.heads, c.dim, c.kvHeads, c.length, c.window), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d heads of %d over %d, %d positions, window %d, bent %v", c.heads, c.dim, c.kvHeads, c.length, c.window, c.bent), func(t *testing.T) {
 			a := newAttention(c.heads, c.kvHeads, c.dim, c.length, c.window)
+			if c.bent {
+				a.bent()
+			}
 			m, err := d.NewKV(compute.KVShape{Layers: 3, Heads: c.kvHeads, HeadDim: c.dim}, len(a.pages)+1)
 			if err != nil {
 				t.Fatal(err)

@@ -54,7 +54,7 @@ var operations = func() (all []operation) {
 	for _, l := range programLayouts {
 		add("matmul_"+l.name, "matmul_hopper_"+l.name, 19)
 	}
-	add("attend_f16", "attend_few_f16", 16)
+	add("attend_f16", "attend_few_f16", 18)
 	return all
 }()
 

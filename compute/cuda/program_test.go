@@ -45,6 +45,7 @@ type stack struct {
 	layers []*toy
 	kv     compute.KVMemory
 	tables [][]int32
+	attn   compute.Attn
 }
 
 func newStack(t testing.TB, d *Device, formats []gguf.Type, dim, layers, sequences int) *stack {
@@ -93,7 +94,7 @@ func (m *stack) forward(ops compute.Ops, b *compute.Batch) compute.Tensor {
 		q, k, v := ops.MatMul(n, l.q), ops.MatMul(n, l.k), ops.MatMul(n, l.v)
 		q, k = ops.QKNormRope(b, q, k, compute.QK{HeadDim: l.dim, Rope: l.rope, QNorm: l.head, Eps: 1e-5})
 		ops.AppendKV(b, kv, k, v)
-		y = ops.Norm(ops.MatMul(ops.Attention(b, q, kv, compute.Attn{}), l.o), l.gain, 1e-5)
+		y = ops.Norm(ops.MatMul(ops.Attention(b, q, kv, m.attn), l.o), l.gain, 1e-5)
 		x, n = ops.AddNorm(x, y, l.gain, 1e-5)
 		y = ops.MatMul(ops.SwiGLU(ops.MatMul(n, l.gate), ops.MatMul(n, l.up)), l.down)
 	}
@@ -110,6 +111,9 @@ func TestAProgramComputesTheBitsOfItsKernels(t *testing.T) {
 				t.Run(fmt.Sprintf("%v/dim=%d/rows=%d", formats, dim, rows), func(t *testing.T) {
 					m := newStack(t, d, formats, dim, 2, min(rows, 16))
 					defer m.kv.Close()
+					if i == 1 {
+						m.attn = compute.Attn{Cap: 2, Sinks: d.Vector([]float32{-3, 0, 1, 2, 3, 4, 5, 12})}
+					}
 					for depth := 0; depth < 330; depth += 150 - 20*i {
 						for _, position := range []int{depth, depth + 1, depth + 2} {
 							b := new(compute.Batch)

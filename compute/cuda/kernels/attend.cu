@@ -4,7 +4,8 @@
 //          ex2(score*c - max) to f16; sums and outputs times ex2(old max - new), then p·1 and p·v added by mma, 16 positions a
 //          link, ascending. A split (pages.cuh) that ends, and the last page: merged into the total,
 //              max = the larger    sum = sum*a + split*b    out = out*a + split*b    a, b = ex2(own max - max), by fma.
-//          A cap comes between the scores and their maximum: s = bend * tanh(s/bend), bend = cap/scale, as attend's `bent` has it.
+//          A cap comes between the scores and their maximum: s = bend * tanh(s/bend), bend = cap/scale, as Bend (softmax.cuh) has it.
+//          A sink joins at the very end: max = the larger of both, u = ex2(own max - max), out * (u / (sum*u + ex2(sink*log2(e) - max))).
 //          At the end out/sum, as out * (1/sum), to f16. The row's position and window alone decide it (R1 to R3).
 // Needs    q [rows, kvHeads*group*DIM] f32; values in pages finite, also where nothing was stored. Writes an operand. A row of
 //          slot -1 gives zeros.
@@ -12,20 +13,14 @@
 #include "operand.cuh"
 #include "pages.cuh"
 #include "queries.cuh"
-
-// bent is bend * tanh(s/bend) = bend - 2*bend / (1 + 2^(s * 2*log2(e)/bend)), each operator rounded.
-__device__ __forceinline__ float bent(float s, float bend) {
-    float e = ex2(__fmul_rn(s, __fdiv_rn(2.8853900817779268f, bend)));
-    return __fsub_rn(bend, __fdiv_rn(__fmul_rn(2.f, bend), __fadd_rn(1.f, e)));
-}
+#include "softmax.cuh"
 
 template <int D, class F>
 __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* positions, const int* slots, const int* tables,
                        int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window,
-                       float bend) {
+                       float bend, const float* sinks) {
     start();
     constexpr int NT = (D / 8 + 3) / 4; // n8 tiles of the output a warp
-    constexpr float NONE = -INFINITY;
     __shared__ float peak[4][16];
     __shared__ __align__(16) half probs[16][72];
     __shared__ uint4 room[Queries<D>::ROOM];
@@ -66,12 +61,16 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
                 mma(s[n], a, F::key_pair(keys, D, d, at), F::key_pair(keys, D, d + 8, at));
             }
         }
+        if (bend > 0) {
+            const Bend bent(bend);
+#pragma unroll
+            for (int i = 0; i < 8; i++) s[i / 4][i % 4] = bent(s[i / 4][i % 4]);
+        }
 #pragma unroll
         for (int n = 0; n < 2; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int k = p * PAGE + w * 16 + n * 8 + 2 * l + i % 2;
-                if (bend > 0) s[n][i] = bent(s[n][i], bend);
                 if (k > pos || k < from) s[n][i] = NONE;
                 top[i / 2] = fmaxf(top[i / 2], s[n][i]);
             }
@@ -88,7 +87,7 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
             int h = g + 8 * i;
             float most = fmaxf(fmaxf(peak[0][h], peak[1][h]), fmaxf(peak[2][h], peak[3][h]));
             float now = fmaxf(m[i], __fmul_rn(most, c));
-            z[i] = now == NONE ? 0 : now;
+            z[i] = base_of(now);
             float e = now == m[i] ? 1 : ex2(__fsub_rn(m[i], z[i]));
             m[i] = now;
 #pragma unroll
@@ -115,17 +114,17 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
         if (split_ends(p) || p == last)
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                float now = fmaxf(mt[i], m[i]), base = now == NONE ? 0 : now;
-                float u = ex2(__fsub_rn(mt[i], base)), v = ex2(__fsub_rn(m[i], base));
+                Merge to(mt[i], m[i]);
 #pragma unroll
                 for (int n = 0; n < NT; n++)
 #pragma unroll
-                    for (int j = 2 * i; j < 2 * i + 2; j++) ot[n][j] = __fmaf_rn(o[n][j], v, __fmul_rn(ot[n][j], u)), o[n][j] = 0;
-                total[i] = __fmaf_rn(sum[2 * i], v, __fmul_rn(total[i], u));
-                sum[2 * i] = sum[2 * i + 1] = 0, mt[i] = now, m[i] = NONE;
+                    for (int j = 2 * i; j < 2 * i + 2; j++) ot[n][j] = to(ot[n][j], o[n][j]), o[n][j] = 0;
+                total[i] = to(total[i], sum[2 * i]);
+                sum[2 * i] = sum[2 * i + 1] = 0, mt[i] = to.max, m[i] = NONE;
             }
     }
-    float inv[2] = {__frcp_rn(total[0]), __frcp_rn(total[1])};
+    auto close = [&](int i, int h) { return closing(total[i], mt[i], sinks && h < group ? sinks + kh * group + h : nullptr); };
+    float inv[2] = {close(0, h0), close(1, h1)};
 #pragma unroll
     for (int n = 0; n < NT; n++)
         if (w + 4 * n < D / 8) {
@@ -137,7 +136,7 @@ __device__ void attend(half* out, const float* q, const uint8_t* kv, const int* 
 
 #define ATTEND(D, name, F)                                                                                                       \
     KERNEL(128) attend_##D##_##name(half* out, const float* q, const uint8_t* kv, const int* positions, const int* slots,        \
-                                    const int* tables, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window, float bend) { \
-        attend<D, F>(out, q, kv, positions, slots, tables, stride, layers, layer, kvHeads, group, tile, c, window, bend);        \
+                                    const int* tables, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window, float bend, const float* sinks) { \
+        attend<D, F>(out, q, kv, positions, slots, tables, stride, layers, layer, kvHeads, group, tile, c, window, bend, sinks);        \
     }
 EACH_WIDTH(ATTEND) EACH_FORMAT(ATTEND, 512)

@@ -1,4 +1,4 @@
-// What the two fast kernels of attention share: their work, their partial results, and the formulas of attend.cu's order.
+// What the two fast kernels of attention share: their work and their partial results.
 //
 // A tile is up to M (row, query head) pairs of one sequence and KV head: rows next to each other in the sequence times the heads of
 // the group. Its splits are one piece of work, or several: then each writes partial results, and the last to arrive merges.
@@ -13,8 +13,7 @@
 #include "bulk.cuh"
 #include "operand.cuh"
 #include "pages.cuh"
-
-constexpr float NONE = -INFINITY;
+#include "softmax.cuh"
 
 // Work is one block's, for each KV head; attention.go makes it. rows == 0: none.
 struct __align__(16) Work {
@@ -45,19 +44,6 @@ __device__ __forceinline__ Member member(const Work& k, const int2* order, int m
     int2 r = order[k.at + m % k.rows];
     return {r.x, m / k.rows, r.y, window > 0 ? max(0, r.y + 1 - window) : 0};
 }
-
-// base_of is what exponents are taken from: a maximum, or 0 where nothing has been seen.
-__device__ __forceinline__ float base_of(float max) { return max == NONE ? 0 : max; }
-
-// Merge is how a split, of maximum `split`, joins the total: total*u + split*v.
-struct Merge {
-    float max, u, v;
-    __device__ Merge(float total, float split) {
-        max = fmaxf(total, split);
-        u = ex2(__fsub_rn(total, base_of(max))), v = ex2(__fsub_rn(split, base_of(max)));
-    }
-    __device__ float operator()(float total, float split) const { return __fmaf_rn(split, v, __fmul_rn(total, u)); }
-};
 
 // entry_at is where the entry of a block's tile lies; a block is a KV head (and, of few rows, 16 heads of its group).
 template <int M, int D>

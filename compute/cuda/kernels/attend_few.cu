@@ -32,8 +32,8 @@ __device__ void attend_few(const Attention& a) {
     extern "C" __global__ void __launch_bounds__(32 * USERS + 64, 2)                                                                                    \
         attend_few_##D##_##name(half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work,       \
                                 float* partials, int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile,        \
-                                float c, int window) {                                                                                      \
-        attend_few<D, F>({out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window,       \
-                          (int)gridDim.x});                                                                                                  \
+                                float c, int window, float bend, const float* sinks) {                                                      \
+        attend_few<D, F>({out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window, bend, \
+                          sinks, (int)gridDim.x});                                                                                            \
     }
 EACH_WIDTH(ATTEND_FEW)

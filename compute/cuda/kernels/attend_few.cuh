@@ -25,7 +25,9 @@ struct Attention {
     int stride, layers, layer, kvHeads, group, tile;
     float c;
     int window;
-    int blocks; // a work: a KV head, and 16 heads of its group
+    float bend;         // cap/scale of scores; 0: none
+    const float* sinks; // of the heads; null: none
+    int blocks;         // a work: a KV head, and 16 heads of its group
 };
 
 // FewScratch is shared memory of the using warps.
@@ -37,7 +39,7 @@ struct __align__(16) FewScratch {
         float4 factors[room]; // [entry][pair]: u, v, sum
     };
     half probs[M][72];
-    float peak[4][M];
+    float peak[4][M]; // in merge the first: maxima of totals
     int last;
 };
 
@@ -125,9 +127,9 @@ __device__ __forceinline__ void bring_pages(Ring& ring, const Attention& a, cons
 }
 
 // merge folds a tile's entries in ascending order, by all threads: gets the factors of as many as there is room for from a scan of the
-// maxima; then every two outputs are a chain of fma. store(pair, column, a, b).
+// maxima; then every two outputs are a chain of fma. sinks are of the tile's heads. store(pair, column, a, b).
 template <int D, int USERS, class Store>
-__device__ __forceinline__ void merge(const Attention& a, const Work& k, int block, FewScratch<D>& s, int pairs, int t, Store store) {
+__device__ __forceinline__ void merge(const Attention& a, const Work& k, int block, const float* sinks, FewScratch<D>& s, int pairs, int t, Store store) {
     constexpr int G = (M * D / 2 + 32 * USERS - 1) / (32 * USERS), AHEAD = 24;
     int w = t / 32, lane = t % 32, most = s.room / pairs;
     auto entry = [&](int e) { return (const float*)entry_at<M, D>(a.partials, k.base + e, block, a.blocks); };
@@ -154,6 +156,7 @@ __device__ __forceinline__ void merge(const Attention& a, const Work& k, int blo
                     Merge to(lane == 0 ? top[r] : before, m);
                     if (e < count) s.factors[e * pairs + h] = make_float4(to.u, to.v, sum, 0);
                     top[r] = __shfl_sync(~0u, now, 31);
+                    if (lane == 0) s.peak[0][h] = top[r];
                 }
         meet<32 * USERS>();
 #pragma unroll
@@ -179,8 +182,9 @@ __device__ __forceinline__ void merge(const Attention& a, const Work& k, int blo
 #pragma unroll
     for (int i = 0; i < G; i++)
         if (int x = t + 32 * USERS * i; x * 2 < pairs * D) {
-            float inv = __frcp_rn(total[i]);
-            store(x * 2 / D, x * 2 % D, __fmul_rn(o[i].x, inv), __fmul_rn(o[i].y, inv));
+            int h = x * 2 / D;
+            float inv = closing(total[i], s.peak[0][h], sinks ? sinks + h / k.rows : nullptr);
+            store(h, x * 2 % D, __fmul_rn(o[i].x, inv), __fmul_rn(o[i].y, inv));
         }
 }
 
@@ -228,6 +232,11 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
                 load_tiles(q, queriesOf + 32 * j);
                 load_keys<D>(F(), b, shared_address(ring.at()), ring.at(), j, w, lane);
                 mma(x[0], q, b[0], b[1]), mma(x[1], q, b[2], b[3]);
+            }
+            if (a.bend > 0) {
+                const Bend bent(a.bend);
+#pragma unroll
+                for (int i = 0; i < 8; i++) x[i / 4][i % 4] = bent(x[i / 4][i % 4]);
             }
 #pragma unroll
             for (int n = 0; n < 2; n++)
@@ -301,7 +310,7 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
         meet<32 * USERS>();
         if (!s.last) return;
         __threadfence();
-        merge<D, USERS>(a, k, block, s, pairs, t, [&](int h, int d, float x, float y) {
+        merge<D, USERS>(a, k, block, a.sinks ? a.sinks + kh * a.group + h0 : nullptr, s, pairs, t, [&](int h, int d, float x, float y) {
             Member m = member(k, a.order, h, heads, window);
             store_pair(a.out, m, (kh * a.group + h0 + m.head) * D + d, a.tile, kpad, x, y);
         });
@@ -309,11 +318,12 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
     }
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float inv = __frcp_rn(total[i]);
+        const int head = kh * a.group + h0 + mine[i].head;
+        float inv = closing(total[i], mt[i], a.sinks ? a.sinks + head : nullptr);
 #pragma unroll
         for (int n = 0; n < NT; n++)
             if (w + USERS * n < D / 8 && mine[i].pos >= 0)
-                store_pair(a.out, mine[i], (kh * a.group + h0 + mine[i].head) * D + (w + USERS * n) * 8 + 2 * l, a.tile, kpad, __fmul_rn(ot[n][2 * i], inv),
+                store_pair(a.out, mine[i], head * D + (w + USERS * n) * 8 + 2 * l, a.tile, kpad, __fmul_rn(ot[n][2 * i], inv),
                            __fmul_rn(ot[n][2 * i + 1], inv));
     }
 }

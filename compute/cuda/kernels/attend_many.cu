@@ -52,7 +52,7 @@ __device__ __forceinline__ void widen(F16, uint32_t (&)[8], const uint4&, const 
 
 template <int D, class F>
 __device__ void attend_many(half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work, float* partials,
-                            int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {
+                            int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window, float bend, const float* sinks) {
     constexpr bool HALVES = D > 128;
     constexpr int M = HALVES ? 64 : 128, N = HALVES ? D / 2 : D; // pairs of the tile; outputs of a warpgroup
     using R = Rings<D, F>;
@@ -161,6 +161,11 @@ __device__ void attend_many(half* out, const float* q, const uint8_t* kv, const 
     };
     // s becomes p, m moves on; e is what the split's outputs so far are to be multiplied by.
     auto softmax = [&](int p, float (&e)[2]) {
+        if (bend > 0) {
+            const Bend bent(bend);
+#pragma unroll
+            for (int i = 0; i < 32; i++) s[i] = bent(s[i]);
+        }
         if (p * PAGE + PAGE - 1 > lowest || (window > 0 && p * PAGE < highest + 1 - window))
 #pragma unroll
             for (int i = 0; i < 32; i++) {
@@ -298,10 +303,11 @@ __device__ void attend_many(half* out, const float* q, const uint8_t* kv, const 
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         if (mine[i].pos < 0) continue;
-        float inv = __frcp_rn(total[i]);
+        const int head = kh * group + mine[i].head;
+        float inv = closing(total[i], mt[i], sinks ? sinks + head : nullptr);
 #pragma unroll
         for (int n = 0; n < N / 8; n++)
-            store_pair(out, mine[i], (kh * group + mine[i].head) * D + d0 + 8 * n + 2 * l, tile, kpad, __fmul_rn(ot[4 * n + 2 * i], inv),
+            store_pair(out, mine[i], head * D + d0 + 8 * n + 2 * l, tile, kpad, __fmul_rn(ot[4 * n + 2 * i], inv),
                        __fmul_rn(ot[4 * n + 2 * i + 1], inv));
     }
 }
@@ -309,7 +315,7 @@ __device__ void attend_many(half* out, const float* q, const uint8_t* kv, const 
 #define ATTEND_MANY(D, name, F)                                                                                                            \
     extern "C" __global__ void __launch_bounds__(384, 1) attend_many_##D##_##name(                                                          \
         half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work, float* partials, int* arrivals, \
-        int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window) {                                        \
-        attend_many<D, F>(out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window);     \
+        int stride, int layers, int layer, int kvHeads, int group, int tile, float c, int window, float bend, const float* sinks) {        \
+        attend_many<D, F>(out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window, bend, sinks); \
     }
 EACH_WIDTH(ATTEND_MANY)

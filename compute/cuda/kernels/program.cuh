@@ -47,7 +47,7 @@ struct __align__(16) Instruction {
         return {{{p<float>(0), p<uint8_t>(1), p<float>(2), i(3)}, {p<float>(4), p<uint8_t>(5), p<float>(6), i(7)}, {p<float>(8), p<uint8_t>(9), p<float>(10), i(11)}}, 1};
     }
     __device__ __forceinline__ Attention attention() const {
-        return {p<half>(0), p<float>(1), p<uint8_t>(2), p<int2>(3), p<int>(4), p<Work>(5), p<float>(6), p<int>(7), i(8), i(9), i(10), i(11), i(12), i(13), f(14), i(15), x};
+        return {p<half>(0), p<float>(1), p<uint8_t>(2), p<int2>(3), p<int>(4), p<Work>(5), p<float>(6), p<int>(7), i(8), i(9), i(10), i(11), i(12), i(13), f(14), i(15), f(16), p<float>(17), x};
     }
 };
 
