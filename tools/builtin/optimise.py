@@ -25,14 +25,13 @@ class Muon:
             shapes.setdefault(p.shape, []).append(p)
         for shape, same in shapes.items():
             self.groups.append((same, torch.zeros(len(same), *shape, device=same[0].device)))
-        self.orthogonal = orthogonal
 
     @torch.no_grad()
     def step(self, lr):
         for parameters, average in self.groups:
             grad = torch.stack([p.grad for p in parameters])
             average.lerp_(grad, 1 - self.momentum)
-            update = self.orthogonal(grad.lerp(average, self.momentum)).float() * (0.2 * max(average.shape[-2:]) ** 0.5)
+            update = orthogonal(grad.lerp(average, self.momentum)).float() * (0.2 * max(average.shape[-2:]) ** 0.5)
             torch._foreach_mul_(parameters, 1 - lr * self.decay)
             torch._foreach_add_(parameters, list(update.unbind()), alpha=-lr)
 

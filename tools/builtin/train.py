@@ -65,7 +65,7 @@ class Held:
         nats = agreed = tokens = 0
         for i in range(0, len(self.windows[:limit]), batch):
             x = torch.from_numpy(self.windows[i : i + batch]).to(run.device)
-            with run.autocast():
+            with run.autocast(), torch.compiler.set_stance("force_eager"):  # compiling for other sizes would cost a minute
                 hidden, drafted = model(x)
                 weight = model.model.embed_tokens.weight.to(hidden.dtype).T
                 for h, d, t in zip(hidden.split(8), drafted.split(8), x.split(8)):
@@ -117,11 +117,10 @@ def load(folder):
 
 
 def compile_parts(run, model, optimiser, first):
-    """Compiles layers, losses and Muon, if the first step with them works; returns the losses to use."""
+    """Compiles layers and losses, if the first steps with them work; returns the losses to use."""
     parts = [*model.model.layers, model.mtp]
     torch._dynamo.config.recompile_limit = 64
     compiled = torch.compile(losses, dynamic=False)
-    optimiser.muon.orthogonal = torch.compile(orthogonal := optimiser.muon.orthogonal, dynamic=False)
     for part in parts:
         part.compile(dynamic=False)
     try:
@@ -137,9 +136,10 @@ def compile_parts(run, model, optimiser, first):
         run.log(f"NOT COMPILED, the run goes on without: {type(error).__name__}: {str(error)[:2000]}")
         for part in parts:
             part._compiled_call_impl = None
-        optimiser.muon.orthogonal = orthogonal
         model.zero_grad(set_to_none=True)
-        return losses
+    if run.device == "cuda":
+        torch.cuda.empty_cache()
+    return losses
 
 
 def forward(run, model, measure, windows):
