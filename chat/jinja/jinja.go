@@ -17,12 +17,12 @@ const (
 
 // limits of one rendering's work.
 type limits struct {
-	steps int // expressions, statements and items visited
+	steps int // expressions, statements and items visited; one more for each byte of the variables
 	bytes int // of text and lists made, in all, whether still needed or not
 	times int // bytes more for each byte of the variables: published templates make up to five
 }
 
-var usual = limits{steps: 2_000_000, bytes: 20 << 20, times: 8}
+var usual = limits{steps: 1_000_000, bytes: 20 << 20, times: 8}
 
 // Error is a template that cannot be parsed, or that failed while it ran.
 type Error struct {
@@ -67,7 +67,9 @@ func (t *Template) Render(vars map[string]Value, now time.Time) (string, error) 
 
 func (t *Template) render(vars map[string]Value, now time.Time, limits limits) (text string, err error) {
 	for _, v := range vars {
-		limits.bytes += limits.times * size(v)
+		n := size(v)
+		limits.steps += n
+		limits.bytes += limits.times * n
 	}
 	r := &run{limits: limits, out: new(strings.Builder), now: now, line: 1}
 	defer func() {
