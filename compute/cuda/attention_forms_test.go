@@ -79,15 +79,17 @@ func TestAttentionKernelsGiveThePlainOnesBits(t *testing.T) {
 		{3, 1, 64, 9000, 1000, compute.KVF16, false},
 		{12, 1, 80, 1000, 64, compute.KVF16, false},
 		{2, 1, 256, 400, 1, compute.KVF16, false},
+		{8, 2, 512, 3000, 0, compute.KVF16, false},
+		{3, 1, 512, 1500, 200, compute.KVF16, false},
 		{130, 1, 16, 300, 0, compute.KVF16, false},
 	}
 	for _, f := range []compute.KVFormat{compute.KVQ8, compute.KVE4M3} {
-		for _, dim := range headDims[:len(headDims)-1] { // the last has no fast kernels
+		for _, dim := range headDims {
 			shapes = append(shapes, shape{3, 2, dim, 1500, 0, f, false})
 		}
 		shapes = append(shapes, shape{4, 2, 128, 9300, 0, f, false}, shape{4, 1, 256, 2100, 1024, f, false}, shape{8, 1, 64, 1500, 128, f, true})
 	}
-	for _, dim := range headDims[:len(headDims)-1] {
+	for _, dim := range headDims {
 		shapes = append(shapes, shape{4, 2, dim, 2300, 0, compute.KVF16, true})
 	}
 	shapes = append(shapes, shape{2, 1, 128, 9300, 4096, compute.KVF16, true})

@@ -23,6 +23,7 @@ type attendForm struct {
 	heads   int // of a KV head's group in a block, at most
 	least   int // pages that are worth a work of their own
 	slots   int // blocks that the GPU runs at once
+	program int // those of them that a program would run; 0: none has this kernel
 	begin   int // time before a work's first page, to meet the other works of a tile, and to merge an entry, in makespan's unit
 	meet    int
 	merge   int
@@ -83,8 +84,14 @@ func (d *Device) attendForms(kv compute.KVShape) [2]attendForm {
 		many.pairs, many.heads = 64, 64
 		many.shared = many.pairs * dim * 2 // the queries
 	}
+	if kv.Format == compute.KVF16 && slices.Contains(programDims, dim) {
+		few.program = d.multiprocessors
+	}
 	tile := compute.Page * dim * 2 // bytes of a page's keys in f16; Rings of attend_many.cu
 	switch {
+	case dim > 256: // outputs of 64 pairs do not fit a warpgroup's registers: many rows are a few at a time, a block to a multiprocessor
+		few.slots, few.shared = d.multiprocessors, 192<<10
+		many = attendForm{heads: 1} // of no pairs
 	case kv.Format == compute.KVF16:
 		many.shared += min(192<<10/tile, 8) * tile
 	case dim > 128:
@@ -213,8 +220,8 @@ func bestCut(tiles []attendWork, blocks int, f attendForm) (best []attendWork, b
 		pages += int(w.end - w.first)
 	}
 	slots := f.slots
-	if pages*blocks <= programPages*slots/2 { // a step that repeats may be a program: one block a multiprocessor
-		slots /= 2
+	if pages*blocks <= programPages*f.program { // a step that repeats may be a program
+		slots = f.program
 	}
 	even := ceilDiv(pages*blocks, slots)
 	least := -1

@@ -251,7 +251,7 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 			m.kv.Memory = kv
 			for _, rows := range []int{2, 16, 100} {
 				for _, plain := range []bool{true, false, false} { // the third becomes a graph, with a program
-					kv.(*kvMemory).plain = plain || dim > fastDim
+					kv.(*kvMemory).plain = plain
 					if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(rows, 3)) }); err != nil {
 						t.Fatal(err)
 					}

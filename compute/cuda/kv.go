@@ -18,10 +18,8 @@ type kvMemory struct {
 	plain    bool    // attend by the plain kernel: for GPUs that have no other, and tests
 }
 
-// headDims are the widths of heads that attention is compiled for. Those beyond fastDim have the plain kernel alone.
+// headDims are the widths of heads that attention is compiled for.
 var headDims = []int{16, 32, 64, 80, 96, 128, 192, 256, 512}
-
-const fastDim = 256
 
 // kvFormats are the formats that kernels read and write, by the ends of their names.
 var kvFormats = map[compute.KVFormat]string{compute.KVF16: "f16", compute.KVQ8: "q8_0", compute.KVE4M3: "e4m3"}
@@ -34,7 +32,7 @@ func (d *Device) NewKV(shape compute.KVShape, pages int) (compute.KVMemory, erro
 	if !slices.Contains(headDims, shape.HeadDim) {
 		return nil, fmt.Errorf("cuda: heads of width %d, want one of %v; compute on the CPU", shape.HeadDim, headDims)
 	}
-	m := &kvMemory{device: d, shape: shape, pages: pages, plain: d.target != "sm_90a" || shape.HeadDim > fastDim}
+	m := &kvMemory{device: d, shape: shape, pages: pages, plain: d.target != "sm_90a"}
 	err := d.owner.do(func() (err error) {
 		bytes := pages * shape.PageBytes()
 		if m.at, err = d.alloc(bytes, "%d KV pages of %d bytes", pages, shape.PageBytes()); err != nil {

@@ -1,14 +1,20 @@
 // attend_few_DIM_FORMAT: attention of tiles of 16 (row, head) pairs: attend_few.cuh says how.
 //
-// Launch   grid (kvHeads*ceil(group/16), works), block 192, shared RING bytes. Formula: compute.Ops.Attention.
+// Launch   grid (kvHeads*ceil(group/16), works), block 192, shared the ring's bytes. Formula: compute.Ops.Attention.
 // Targets  sm_90a
 #include "attend_few.cuh"
 
-constexpr int RING = 96 << 10, USERS = 4;
+constexpr int USERS = 4;
+
+// Room is the bytes of a block's ring, and the blocks of a multiprocessor: pages of wide heads want all of it.
+template <int D>
+struct Room {
+    static constexpr int blocks = D > 256 ? 1 : 2, ring = (192 << 10) / blocks;
+};
 
 template <int D, class F>
 __device__ void attend_few(const Attention& a) {
-    constexpr int TILE = F::tile(D), STAGES = RING / TILE < MOST_STAGES ? RING / TILE : MOST_STAGES; // bytes of a page's keys
+    constexpr int RING = Room<D>::ring, TILE = F::tile(D), STAGES = RING / TILE < MOST_STAGES ? RING / TILE : MOST_STAGES; // TILE: of a page's keys
     __shared__ FewScratch<D> scratch;
     launch_next();
     Work k = load_work(a.work + blockIdx.y);
@@ -29,11 +35,11 @@ __device__ void attend_few(const Attention& a) {
 }
 
 #define ATTEND_FEW(D, name, F)                                                                                                              \
-    extern "C" __global__ void __launch_bounds__(32 * USERS + 64, 2)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(32 * USERS + 64, Room<D>::blocks)                                                                      \
         attend_few_##D##_##name(half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work,       \
                                 float* partials, int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile,        \
                                 float c, int window, float bend, const float* sinks) {                                                      \
         attend_few<D, F>({out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window, bend, \
                           sinks, (int)gridDim.x});                                                                                            \
     }
-EACH_WIDTH(ATTEND_FEW)
+EACH_WIDTH(ATTEND_FEW) EACH_FORMAT(ATTEND_FEW, 512)
