@@ -38,7 +38,7 @@ func (c *Chat) Send(ctx context.Context, text string, r Request) iter.Seq2[Chunk
 	return func(yield func(Chunk, error) bool) {
 		before := len(c.Messages)
 		c.Messages = append(c.Messages, chat.Message{Role: "user", Content: text})
-		r.Messages, r.Prompt, r.Tokens = slices.Clone(c.Messages), "", nil
+		r.Messages, r.Prompt, r.Tokens, r.Gap = slices.Clone(c.Messages), "", nil, nil
 		var answer strings.Builder
 		var failed error
 		c.model.generate(ctx, c.sequence, r, func(chunk Chunk, err error) bool {

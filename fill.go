@@ -2,14 +2,15 @@ package memra
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 )
 
 // Gap is a text with a gap in it, for a model that has learned to fill it in.
 type Gap struct{ Before, After string }
 
-// ErrNoFill is returned for gaps with a model whose vocabulary has no tokens to mark one.
-var ErrNoFill = errors.New("memra: the model has no tokens for filling in the middle of a text (tokenizer.ggml.fim_pre_token_id, fim_suf_token_id, fim_mid_token_id, " +
+// ErrNoFill is the reason why a model whose vocabulary has no tokens to mark a gap fills none.
+var ErrNoFill = errors.New("the vocabulary has no tokens for filling in the middle of a text (tokenizer.ggml.fim_pre_token_id, fim_suf_token_id, fim_mid_token_id, " +
 	"or <|fim_prefix|> and its like); take one that learned it: builtin, Qwen2.5-Coder, Granite, CodeLlama")
 
 // gap is the prompt that asks for what belongs into a gap, by at most so many tokens (0: no limit): the start token, then what stands
@@ -18,7 +19,7 @@ var ErrNoFill = errors.New("memra: the model has no tokens for filling in the mi
 func (m *Model) gap(g Gap, limit int) (tokens []int32, left int, err error) {
 	mark, ok := m.tokenizer.Fill()
 	if !ok {
-		return nil, 0, ErrNoFill
+		return nil, 0, fmt.Errorf("memra: %s: %w", m.facts.File, ErrNoFill)
 	}
 	if m.tokenizer.AddsBOS() {
 		tokens = append(tokens, m.tokenizer.BOS())

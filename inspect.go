@@ -14,6 +14,7 @@ type Info struct {
 	Parameters int // values in all tensors
 	Bytes      int // of all tensors
 	Template   string
+	Card       string // of the built-in model alone: BuiltinCard
 	Tensors    []TensorInfo
 
 	metadata *gguf.Metadata
@@ -47,6 +48,9 @@ func Inspect(path string) (*Info, error) {
 	info := &Info{metadata: f.Metadata()}
 	info.Family, _ = f.Metadata().String("general.architecture") // a file without it is still worth a look
 	info.Template, _ = f.Metadata().String(chatTemplate)
+	if path == Builtin {
+		info.Card = BuiltinCard()
+	}
 	for _, t := range f.Tensors() {
 		tensor := TensorInfo{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: t.Size()}
 		if as := cpu.RunsAs(t.Type); as != tensor.Type && len(t.Shape) > 1 {

@@ -34,7 +34,7 @@ func newBench(a *app) *cobra.Command {
 	c := &benchCommand{app: a, output: choices("md", "json", "jsonl", "csv"),
 		synthetic: choices(append([]string{none}, memra.SyntheticNames()...)...), format: choices(memra.SyntheticFormats()...)}
 	cmd := &cobra.Command{
-		Use:   "bench -m MODEL | --synthetic NAME [flags]",
+		Use:   "bench [-m MODEL | --synthetic NAME] [flags]",
 		Short: "Measure tokens a second, with llama-bench's flags and fields",
 		Long: `Measure tokens a second, with llama-bench's flags and fields: "pp" tests compute a prompt of -p tokens at once, "tg" tests
 generate -n tokens one by one, in -b sequences that step together, both after -d tokens that are not timed. Each runs once to warm
@@ -81,9 +81,6 @@ func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) 
 		if cmd.Flags().Changed("format") {
 			return usage(cmd, "--format is for --synthetic; a file has its own format")
 		}
-		if err := c.model.check(cmd); err != nil {
-			return err
-		}
 	} else if c.model.path != "" {
 		return usage(cmd, "both -m and --synthetic are given, want one")
 	}
@@ -103,6 +100,9 @@ func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) 
 			err = e
 		}
 	}()
+	if c.synthetic.value == none {
+		c.model.choose(c.app)
+	}
 	for _, threads := range c.threads.value {
 		if err := c.measure(ctx, threads, tests, table); err != nil {
 			return err

@@ -61,15 +61,15 @@ Where standard input is no terminal, each line is a message, and only answers ar
 		RunE: c.run,
 	}
 	c.model.add(cmd, 0, contextUsage)
-	c.answer.add(cmd)
+	c.answer.add(cmd, -1)
 	cmd.Flags().StringVar(&c.system, "system", "", "system message")
 	cmd.Flags().BoolVar(&c.stats, "stats", false, "write token counts and rates to standard error after each answer")
 	return cmd
 }
 
 func (c *chatCommand) run(cmd *cobra.Command, _ []string) (err error) {
-	if err := c.model.check(cmd); err != nil {
-		return err
+	if c.model.path == "" {
+		return usage(cmd, "no model is given; name one that converses with -m (the built-in one completes Go code: memra run, memra complete)")
 	}
 	if c.request, err = c.answer.request(cmd); err != nil {
 		return err

@@ -85,7 +85,7 @@ type modelFlags struct {
 
 // addPath adds -m alone.
 func (f *modelFlags) addPath(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "model", "m", "", "model file: GGUF, any member of a split set, or a Hugging Face folder")
+	cmd.Flags().StringVarP(&f.path, "model", "m", "", "model file: GGUF, any member of a split set, or a Hugging Face folder; builtin is the one in this program")
 	must(cmd.MarkFlagFilename("model", "gguf"))
 }
 
@@ -107,12 +107,12 @@ func (f *modelFlags) addCache(cmd *cobra.Command) {
 // contextUsage is what -c is to commands that generate.
 const contextUsage = "most tokens of prompt and answer together (default what the model was made for)"
 
-// check reports a missing -m.
-func (f *modelFlags) check(cmd *cobra.Command) error {
+// choose takes the built-in model where no -m is given, and says so.
+func (f *modelFlags) choose(a *app) {
 	if f.path == "" {
-		return usage(cmd, "no model is given; name a GGUF file with -m")
+		f.path = memra.Builtin
+		fmt.Fprintln(a.err, "memra: no -m: this is the built-in model, which completes Go code; -m FILE takes another")
 	}
-	return nil
 }
 
 // options are the flags, for so many sequences.
@@ -122,6 +122,7 @@ func (f *modelFlags) options(a *app, sequences int) memra.Options {
 
 // open opens the model, for one sequence at a time.
 func (f *modelFlags) open(ctx context.Context, a *app) (*memra.Model, error) {
+	f.choose(a)
 	began := time.Now()
 	m, err := await(ctx, func() (*memra.Model, error) {
 		return memra.Open(f.path, f.options(a, 1))
@@ -139,29 +140,32 @@ type requestFlags struct {
 	params  sample.Params
 	predict int
 	stop    []string
+	after   []string
 }
 
-func (f *requestFlags) add(cmd *cobra.Command) {
+// add adds the flags; predict is what -n is unless given.
+func (f *requestFlags) add(cmd *cobra.Command, predict int) {
 	flags := cmd.Flags()
-	flags.IntVarP(&f.predict, "predict", "n", -1, "most tokens of an answer; -1: until the model ends it or the context is full")
+	flags.IntVarP(&f.predict, "predict", "n", predict, "most tokens of an answer; -1: until the model ends it or the context is full")
 	flags.Float32Var(&f.params.Temperature, "temperature", 0, "0 takes the likeliest token each time, 1 draws from the model's own distribution; also --temp")
 	flags.IntVar(&f.params.TopK, "top-k", 0, "draw among the k likeliest tokens only; 0: all")
 	flags.Float32Var(&f.params.TopP, "top-p", 0, "draw among the likeliest tokens that hold this share of the probability; 0: all")
 	flags.Float32Var(&f.params.MinP, "min-p", 0, "draw among tokens at least this many times as likely as the likeliest; 0: all")
 	flags.Uint64VarP(&f.params.Seed, "seed", "s", 0, "of the draw: the same seed gives the same answer")
 	flags.StringArrayVar(&f.stop, "stop", nil, "text that ends the answer and is not part of it; may be repeated")
+	flags.StringArrayVar(&f.after, "stop-after", nil, "text that ends the answer and is the last of it; may be repeated")
 }
 
 // request is the flags as a request without a prompt.
 func (f *requestFlags) request(cmd *cobra.Command) (memra.Request, error) {
-	r := memra.Request{Sampling: f.params, Stop: f.stop, MaxTokens: max(0, f.predict)}
+	r := memra.Request{Sampling: f.params, Stop: f.stop, StopAfter: f.after, MaxTokens: max(0, f.predict)}
 	if f.predict == 0 || f.predict < -1 {
 		return r, usage(cmd, "-n is %d, want 1 or more, or -1 for no limit", f.predict)
 	}
 	if err := f.params.Validate(); err != nil {
 		return r, usageError{cmd, err}
 	}
-	if _, err := sample.NewStopper(f.stop...); err != nil {
+	if _, err := sample.NewStopper(slices.Concat(f.stop, f.after)...); err != nil {
 		return r, usageError{cmd, err}
 	}
 	return r, nil

@@ -34,6 +34,16 @@ func (a *app) text(ctx context.Context, cmd *cobra.Command, args []string, file,
 	return args[0], nil
 }
 
+// piped reports whether something is fed to standard input: a pipe or a file, but no terminal and no /dev/null.
+func (a *app) piped() bool {
+	f, ok := a.in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && (info.Mode()&os.ModeNamedPipe != 0 || info.Mode().IsRegular())
+}
+
 // oneText allows at most one argument, and says how a text of several words is given.
 func oneText(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {

@@ -19,13 +19,15 @@ import (
 func newInspect(a *app) *cobra.Command {
 	output := choices("text", "json")
 	var noTensors, verify bool
+	var model modelFlags
 	cmd := &cobra.Command{
-		Use:   "inspect MODEL",
+		Use:   "inspect [-m] MODEL",
 		Short: "Show what a model file says of itself: metadata, tensors, sizes, template",
 		Long: `Show what a model file says of itself: metadata, tensors, sizes, template. It works for files that no family here can run.
+Of the built-in model (builtin) it shows the card as well: what it is, what it learned from, its figures and its licences.
 
 The text output abbreviates long arrays and strings. JSON has all of them, metadata in the file's order:
-{"family","parameters","bytes","metadata":{..},"tensors":[{"name","type","shape","bytes","runs_as","runs_as_cuda"}],"template"}. Shapes go slowest first:
+{"family","parameters","bytes","metadata":{..},"tensors":[{"name","type","shape","bytes","runs_as","runs_as_cuda"}],"template","card"}. Shapes go slowest first:
 rows, then the values of a row. A matrix whose format has no kernel runs as another that loses nothing of it (runs_as),
 and on a GPU as F16 (runs_as_cuda). Numbers that
 JSON has not (NaN, infinities) are strings.
@@ -35,25 +37,30 @@ or setting that is not the family's, a broken tokenizer, a chat template that fa
 {"faults":[..],"template":[{"conversation","refused"}],"sha256"}. The hash is of the weights alone: files that hold the same tensors
 have the same, whatever their format and metadata.`,
 		Example: `  memra inspect model.gguf
+  memra inspect --no-tensors builtin
   memra inspect --no-tensors model.gguf
   memra inspect --check --no-tensors model.gguf
   memra inspect -o json model.gguf | jq '.metadata["general.name"]'`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("%d arguments, want one model file", len(args))
+			if len(args) > 1 || len(args) == 1 && model.path != "" {
+				return fmt.Errorf("%d models are given, want one", max(2, len(args)))
 			}
 			return nil
 		},
 		ValidArgsFunction: cobra.FixedCompletions([]string{"gguf"}, cobra.ShellCompDirectiveFilterFileExt),
 		RunE: interruptible(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			info, err := memra.Inspect(args[0])
+			if len(args) == 1 {
+				model.path = args[0]
+			}
+			model.choose(a)
+			info, err := memra.Inspect(model.path)
 			if err != nil {
 				return err
 			}
 			var found *memra.Verified
 			if verify {
 				bar := a.bytesBar("check")
-				found, err = memra.Verify(ctx, args[0], bar.set)
+				found, err = memra.Verify(ctx, model.path, bar.set)
 				bar.finish()
 				if err != nil {
 					return err
@@ -66,7 +73,7 @@ have the same, whatever their format and metadata.`,
 			if output.value == "json" {
 				err = inspectJSON(w, info, found, !noTensors)
 			} else {
-				err = inspectText(w, func(s string) string { return bold(a.out, s) }, args[0], info, found)
+				err = inspectText(w, func(s string) string { return bold(a.out, s) }, model.path, info, found)
 			}
 			if err != nil {
 				return err
@@ -75,11 +82,12 @@ have the same, whatever their format and metadata.`,
 				return err
 			}
 			if found != nil && len(found.Faults) > 0 {
-				return fmt.Errorf("inspect: %s: %d faults:\n%s", args[0], len(found.Faults), harmless(strings.Join(found.Faults, "\n")))
+				return fmt.Errorf("inspect: %s: %d faults:\n%s", model.path, len(found.Faults), harmless(strings.Join(found.Faults, "\n")))
 			}
 			return nil
 		}),
 	}
+	model.addPath(cmd)
 	cmd.Flags().BoolVar(&verify, "check", false, "also read all weights, and say what is wrong with the file")
 	cmd.Flags().BoolVar(&noTensors, "no-tensors", false, "leave the table of tensors out")
 	output.addOutput(cmd)
@@ -123,6 +131,9 @@ func inspectText(w io.Writer, heading func(string) string, path string, info *me
 	}
 	if info.Template != "" {
 		fmt.Fprintf(w, "\n%s\n%s\n", heading("template"), harmless(info.Template))
+	}
+	if info.Card != "" {
+		fmt.Fprintf(w, "\n%s\n%s", heading("card"), harmless(info.Card))
 	}
 	if found == nil {
 		return nil
@@ -207,6 +218,9 @@ func inspectJSON(w io.Writer, info *memra.Info, found *memra.Verified, tensors b
 	}
 	if info.Template != "" {
 		j.printf(",\n\"template\": %s", j.value(info.Template))
+	}
+	if info.Card != "" {
+		j.printf(",\n\"card\": %s", j.value(info.Card))
 	}
 	if found != nil {
 		j.printf(",\n\"check\": %s", j.value(found))

@@ -23,7 +23,7 @@ type perplexityCommand struct {
 func newPerplexity(a *app) *cobra.Command {
 	c := &perplexityCommand{app: a, output: choices("text", "json")}
 	cmd := &cobra.Command{
-		Use:   "perplexity -m MODEL -f FILE [flags]",
+		Use:   "perplexity [-m MODEL] -f FILE [flags]",
 		Short: "Measure how well a model predicts a text",
 		Long: `Measure how well a model predicts a text, by llama.cpp's protocol: the text is cut into windows of -c tokens, and the second
 half of each is scored; a model that wants a start token gets it in place of each window's first. What does not fill a window is
@@ -46,9 +46,6 @@ divergence in nats, and how often the likeliest token is the same.`,
 }
 
 func (c *perplexityCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) error {
-	if err := c.model.check(cmd); err != nil {
-		return err
-	}
 	if c.file == "" {
 		return usage(cmd, "no text is given; name a file with -f")
 	}

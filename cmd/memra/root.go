@@ -37,11 +37,12 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "memra",
 		Short: "Run open-weight language models: same request, same bytes",
-		Long: `memra runs open-weight language models (GGUF files) on this machine.
+		Long: `memra runs open-weight language models (GGUF files) on this machine. One is built in: it completes Go code.
 
 The same request gives the same bytes: what a model answers depends on the file, the kind of device, the prompt and the flags
 that shape the answer, never on threads, on what else runs, or on how a prompt was cut into steps.`,
-		Example: `  memra run -m model.gguf 'What is the capital of France?'
+		Example: `  memra run 'func Reverse(s string) string {'
+  memra run -m model.gguf 'What is the capital of France?'
   memra chat -m model.gguf
   memra bench -m model.gguf -p 512 -n 128`,
 		Version: readBuild().Version,
@@ -73,7 +74,7 @@ that shape the answer, never on threads, on what else runs, or on how a prompt w
 	root.SetVersionTemplate("memra {{.Version}}\n")
 	root.SetGlobalNormalizationFunc(canonical)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{cmd, plainer(err)} })
-	root.AddCommand(newRun(a), newChat(a), newInspect(a), newTokenize(a), newPerplexity(a), newScore(a), newBench(a), newCheck(a), newQuantize(a), newVersion(a))
+	root.AddCommand(newRun(a), newComplete(a), newChat(a), newInspect(a), newTokenize(a), newPerplexity(a), newScore(a), newBench(a), newCheck(a), newQuantize(a), newVersion(a))
 	root.AddCommand(newConvert(a), newRender(a), newSplit(a), newMerge(a))
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil {

@@ -24,7 +24,7 @@ type scoreCommand struct {
 func newScore(a *app) *cobra.Command {
 	c := &scoreCommand{app: a, output: choices("json", "text")}
 	cmd := &cobra.Command{
-		Use:   "score -m MODEL [flags] [--tokens IDS | TEXT|-]",
+		Use:   "score [-m MODEL] [flags] [--tokens IDS | TEXT|-]",
 		Short: "The log-probability of every token given those before it",
 		Long: `The log-probability (natural logarithm) of every token given those before it, as evaluation harnesses need it.
 
@@ -49,9 +49,6 @@ A text is read as a prompt is: with the model's start token if it wants one, and
 }
 
 func (c *scoreCommand) run(ctx context.Context, cmd *cobra.Command, args []string) error {
-	if err := c.model.check(cmd); err != nil {
-		return err
-	}
 	if c.top < 0 {
 		return usage(cmd, "--top is %d, want 0 or more", c.top)
 	}

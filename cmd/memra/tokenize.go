@@ -15,7 +15,7 @@ func newTokenize(a *app) *cobra.Command {
 	var plain bool
 	output := choices("text", "json")
 	cmd := &cobra.Command{
-		Use:   "tokenize -m MODEL [flags] [TEXT|-]",
+		Use:   "tokenize [-m MODEL] [flags] [TEXT|-]",
 		Short: "Show the tokens of a text: ids and pieces",
 		Long: `Show the tokens of a text: ids and pieces.
 
@@ -26,13 +26,11 @@ vocabulary, or a folder with tokenizer.json. Bytes that are not UTF-8 have token
   memra tokenize -m model.gguf --no-special -o json - < file.txt`,
 		Args: oneText,
 		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			if err := model.check(cmd); err != nil {
-				return err
-			}
 			text, err := a.text(ctx, cmd, args, "", "text")
 			if err != nil {
 				return err
 			}
+			model.choose(a)
 			t, err := memra.OpenTokenizer(model.path)
 			if err != nil {
 				return err
