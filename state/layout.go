@@ -103,10 +103,10 @@ func (k kind) pages(c Config) int {
 }
 
 // windowPages is the most pages of the kind that one sequence holds: those of a window and a step, at any alignment. A delta-net
-// keeps those of a step's first row and of its last.
+// keeps those of a step's first row and of its last, and the full one before where the first row begins a page.
 func (k kind) windowPages(step int) int {
 	if k.isDelta() {
-		return 2
+		return 3
 	}
 	return ceilDiv(k.layer.Window-1+step, compute.Page) + 1
 }
