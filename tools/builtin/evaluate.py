@@ -24,12 +24,12 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
+import transformers
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM
 
 import corpus
-from model import Config, Model
 from delta import CHUNK
+from model import Config, Model
 
 FUNCTION = re.compile(r"^func [^\n]*\{\n(?:(?!\}).*\n)*\}\n", re.MULTILINE)
 LONGEST = 400  # tokens of a function that the model writes
@@ -125,7 +125,7 @@ def drafts(folder, texts):
 def differ(memra, folder, text):
     """The largest difference of a token's log-probability, transformers' in float32 and memra's with a cache in float32."""
     ids, found = memra.score(folder, text, "--kv-type", "f32", "--device", "cpu")
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     logits = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
     want = logits[:-1].gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
     return ((torch.tensor(found).double() - want).abs() / want.abs().clamp_min(1)).max().item()
