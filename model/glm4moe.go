@@ -65,7 +65,8 @@ func (m *glm4moe) derive() error {
 		m.Leading[i] = i < m.DenseLayers
 	}
 	if m.Experts%m.Groups != 0 || m.KeptGroups > m.Groups || m.KeptGroups*m.Experts/m.Groups < m.Chosen {
-		return fmt.Errorf("%d of %d groups of %d experts for %d, want groups of equal size with enough of them", m.KeptGroups, m.Groups, m.Experts, m.Chosen)
+		return fmt.Errorf("metadata glm4moe.expert_group_used_count and expert_group_count: %d and %d, want some of groups of equal size of the %d experts, "+
+			"with at least the %d that a row uses", m.KeptGroups, m.Groups, m.Experts, m.Chosen)
 	}
 	return nil
 }
