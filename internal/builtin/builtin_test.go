@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"memra/gguf"
+	"memra/tokenizer"
 )
 
 // file is a GGUF file with one tensor.
@@ -59,5 +60,29 @@ func TestOnlyTheNameAloneIsTheBuiltInModel(t *testing.T) {
 func TestTheCardHasTheLicence(t *testing.T) {
 	if !strings.Contains(Card(), "The Go Authors") {
 		t.Error("the card does not have the Go authors' licence")
+	}
+}
+
+func TestTheModelInTheProgramIsSmallAndFillsGaps(t *testing.T) {
+	f, err := GGUF(Name)
+	if err != nil {
+		t.Skip(err)
+	}
+	size := 0
+	for i := range f.Tensors {
+		size += f.Tensors[i].Size()
+	}
+	if size > 12e6 {
+		t.Errorf("the tensors have %d bytes, want at most 12 million: everybody's program has them", size)
+	}
+	tok, err := tokenizer.FromGGUF(f.Meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := tok.Fill(); !ok || !tok.AddsBOS() {
+		t.Errorf("marks for a gap: %v, a start token: %v, want both", ok, tok.AddsBOS())
+	}
+	if !strings.Contains(Card(), "# ") {
+		t.Error("there is no card")
 	}
 }
