@@ -33,11 +33,15 @@ type operation struct {
 	name   string // of kernels/program.cuh
 	kernel string // "": no launch is recorded as such
 	params int    // of the kernel, lest one be added that the program does not know
+	perRow bool   // launched by perRow: y of the grid is rows
 }
 
 // operations are EACH_OPERATION of kernels/program.cuh, in its order.
 var operations = func() (all []operation) {
-	add := func(name, kernel string, params int) { all = append(all, operation{name, kernel, params}) }
+	add := func(name, kernel string, params int) {
+		all = append(all, operation{name: name, kernel: kernel, params: params})
+	}
+	addPerRow := func(name string, params int) { all = append(all, operation{name, name, params, true}) }
 	add("add_norm", "add_norm", 10)
 	add("qk_norm_rope", "qk_norm_rope", 12)
 	for _, f := range []string{"f16", "q8_0", "e4m3"} {
@@ -46,11 +50,18 @@ var operations = func() (all []operation) {
 	for _, f := range []string{"f16", "q8_0", "e4m3"} {
 		add("rope_append_"+f, "", 19)
 	}
-	add("swiglu", "swiglu", 6)
-	add("geglu", "geglu", 6)
-	add("to_operand", "to_operand", 5)
-	add("to_rows", "to_rows", 5)
-	add("gather", "gather", 6)
+	addPerRow("swiglu", 6)
+	addPerRow("geglu", 6)
+	addPerRow("to_operand", 5)
+	addPerRow("to_rows", 5)
+	addPerRow("gather", 6)
+	addPerRow("add", 5)
+	addPerRow("columns", 5)
+	addPerRow("scale", 6)
+	addPerRow("add_bias", 3)
+	addPerRow("gated_norm", 9)
+	addPerRow("ungated", 4)
+	addPerRow("open_gates", 5)
 	for _, l := range programLayouts {
 		add("matmul_"+l.name, "matmul_hopper_"+l.name, 19)
 	}
@@ -158,7 +169,7 @@ func (p *draft) add(l *launch) bool {
 	case tile != 0:
 		p.tile = tile
 		follows = p.last("matmul_") && p.list[len(p.list)-1].args[matmulOperand] == in.args[matmulOperand]
-	case in.y > 0 && slices.Contains([]string{"swiglu", "geglu", "to_operand", "to_rows", "gather"}, name):
+	case operations[op].perRow:
 		in.x = in.y // rows
 	case strings.HasPrefix(name, "append_kv_") && p.last("qk_norm_rope"):
 		if rope := &p.list[len(p.list)-1]; rope.args[ropeKeys] == in.args[appendKeys] && rope.args[ropeKVHeads] == uint64(in.y) {

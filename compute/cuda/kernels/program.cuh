@@ -14,16 +14,20 @@
 #include "attend_few.cuh"
 #include "convert.cuh"
 #include "gate.cuh"
+#include "gated_norm.cuh"
 #include "matmul_hopper.cuh"
 #include "norm.cuh"
 #include "rope.cuh"
+#include "scale.cuh"
+#include "sum.cuh"
 
 constexpr int GROUPS = 2, USERS = 4 * GROUPS, USING = 32 * USERS; // warpgroups that multiply; warps and threads that use
 
 // The operations, by the names of their kernels; rope_append_FORMAT is qk_norm_rope and append_kv_FORMAT of the keys that it turned.
 #define EACH_OPERATION(X)                                                                                                                \
     X(add_norm) X(qk_norm_rope) X(append_kv_f16) X(append_kv_q8_0) X(append_kv_e4m3) X(rope_append_f16) X(rope_append_q8_0)               \
-    X(rope_append_e4m3) X(swiglu) X(geglu) X(to_operand) X(to_rows) X(gather)                                                             \
+    X(rope_append_e4m3) X(swiglu) X(geglu) X(to_operand) X(to_rows) X(gather) X(add) X(columns) X(scale) X(add_bias) X(gated_norm)       \
+    X(ungated) X(open_gates)                                                                                                              \
     X(matmul_q8) X(matmul_q4) X(matmul_q4m) X(matmul_q5) X(matmul_q5m) X(matmul_q6) X(matmul_f16)                                         \
     X(attend_f16)
 #define NAME(x) OP_##x,
@@ -33,7 +37,7 @@ enum Operation { EACH_OPERATION(NAME) };
 // An instruction is an operation and the arguments of its kernel, and of what its grid says:
 //
 //   add_norm, qk_norm_rope     rows in x          append_kv    rows in x, KV heads in y
-//   gates, conversions         rows in x          matmul       blocks in x; for the number of stages tiles of K a stage
+//   what goes by eight values  rows in x          matmul       blocks in x; for the number of stages tiles of K a stage
 //   attend                     blocks a work in x, works in y
 struct __align__(16) Instruction {
     int operation, phase, x, y;
@@ -186,6 +190,33 @@ __device__ __noinline__ void perform_small(int turn, int t, float (*heads)[256])
         break;
     case OP_to_rows:
         each_eight(in.x, in.i(2), t, [&](int row, int k) { to_rows_8(in.p<float>(0), in.p<half>(1), in.i(2), in.i(3), in.f(4), row, k); });
+        break;
+    case OP_add:
+        each_eight(in.x, in.i(3), t, [&](int row, int k) { add_8(in.p<float>(0), in.p<float>(1), in.p<float>(2), in.i(3), in.f(4), row, k); });
+        break;
+    case OP_columns:
+        each_eight(in.x, in.i(2), t, [&](int row, int k) { columns_8(in.p<float>(0), in.p<float>(1), in.i(2), in.i(3), in.i(4), row, k); });
+        break;
+    case OP_scale:
+        each_eight(in.x, in.i(2), t, [&](int row, int k) { scale_8(in.p<float>(0), in.p<float>(1), in.i(2), in.f(3), in.f(4), in.f(5), row, k); });
+        break;
+    case OP_add_bias:
+        each_eight(in.x, in.i(2), t, [&](int row, int k) { add_bias_8(in.p<float>(0), in.p<float>(1), in.i(2), row, k); });
+        break;
+    case OP_gated_norm: {
+        int width = in.i(4), eights = padded(width) / 8;
+        each_unit((in.x * eights + 31) / 32, t, [&](int unit) { // whole warps: lanes add up a group together
+            int i = unit * 32 + t % 32;
+            gated_norm_8(in.p<half>(0), in.p<float>(1), in.p<float>(2), in.p<float>(3), width, in.i(5), in.i(6), in.f(7), in.f(8), i / eights,
+                         i < in.x * eights ? i % eights * 8 : padded(width));
+        });
+        break;
+    }
+    case OP_ungated:
+        each_eight(in.x, in.i(2), t, [&](int row, int k) { ungated_8(in.p<float>(0), in.p<float>(1), in.i(2), in.i(3), row, k); });
+        break;
+    case OP_open_gates:
+        each_eight(in.x, in.i(2), t, [&](int row, int k) { open_gates_8(in.p<half>(0), in.p<float>(1), in.i(2), in.i(3), in.i(4), row, k); });
         break;
     case OP_gather:
         each_eight(in.x, in.i(3), t, [&](int row, int k) { gather_8(in.p<half>(0), in.p<half>(1), in.p<int>(2), in.i(3), in.i(4), in.i(5), row, k); });

@@ -1,7 +1,7 @@
 // Numbers that all values, or all rows, share.
 //
 // Needs    of add_bias: widths multiples of 8. Launch: grid (ceil(padded(width)/1024), rows), block 128.
-#include "operand.cuh"
+#include "scale.cuh"
 
 // scale: y = scale * x, rounded; with a cap above 0 then cap - 2*cap / (1 + exp(2/cap * y)), each operator rounded: bit for bit the CPU
 // class's. twice is 2/cap. y may be x. Formula: compute.Ops.Scale.
@@ -11,21 +11,12 @@ KERNEL(128) scale(float* y, const float* x, int width, float factor, float cap, 
         int k = blockIdx.x * 1024 + i * 128 + threadIdx.x;
         if (k >= width) return;
         size_t at = (size_t)blockIdx.y * width + k;
-        float v = __fmul_rn(x[at], factor);
-        if (cap > 0) v = __fsub_rn(cap, __fdiv_rn(__fmul_rn(2.f, cap), __fadd_rn(1.f, exp_(__fmul_rn(v, twice)))));
-        y[at] = v;
+        y[at] = scaled(x[at], factor, cap, twice);
     }
 }
 
 // add_bias: y += bias, which all rows share. Formula: compute.Ops.MatMul.
 KERNEL(128) add_bias(float* y, const float* bias, int width) {
     start();
-    int k = (blockIdx.x * 128 + threadIdx.x) * 8;
-    if (k >= width) return;
-    size_t at = (size_t)blockIdx.y * width + k;
-    float v[8], b[8];
-    load8(v, y + at);
-    load8(b, bias + k);
-#pragma unroll
-    for (int i = 0; i < 8; i++) y[at + i] = __fadd_rn(v[i], b[i]);
+    add_bias_8(y, bias, width, blockIdx.y, (blockIdx.x * 128 + threadIdx.x) * 8);
 }
