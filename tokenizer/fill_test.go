@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,5 +60,18 @@ func TestTokensForTheMiddleAreFoundInTokenizerJSON(t *testing.T) {
 	}
 	if got, ok := tok.Fill(); got != (Fill{1, 3, 2}) || !ok {
 		t.Errorf("found %v, %v, want tokens 1, 3, 2", got, ok)
+	}
+}
+
+// What llama-tokenize prints of these vocabularies.
+func TestLlamaCppVocabulariesGiveItsTokensForTheMiddle(t *testing.T) {
+	none := Fill{None, None, None}
+	for name, want := range map[string]Fill{"refact": {1, 3, 2}, "gpt-2": none, "deepseek-llm": none, "llama-spm": none, "phi-3": none, "bert-bge": none} {
+		t.Run(name, func(t *testing.T) {
+			tok := openVocab(t, filepath.Join(vocabFolder, "ggml-vocab-"+name+".gguf"), "")
+			if got, _ := tok.Fill(); got != want {
+				t.Errorf("found %v, want %v", got, want)
+			}
+		})
 	}
 }
