@@ -184,9 +184,9 @@ func (d *Device) SetEager(eager bool) {
 	d.owner.do(func() error { d.graphs.eager = eager; return nil })
 }
 
-// Graphs is how many steps are kept as graphs.
+// Graphs is how many steps have become graphs.
 func (d *Device) Graphs() (n int) {
-	d.owner.do(func() error { n = len(d.graphs.list); return nil })
+	d.owner.do(func() error { n = d.graphs.made; return nil })
 	return n
 }
 

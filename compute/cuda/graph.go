@@ -9,6 +9,7 @@ type graphs struct {
 	list   []*graph
 	recent [64]uint64 // hashes of lists that were issued as they were
 	next   int        // in recent
+	made   int        // graphs, with those that have made room
 	clock  int
 	eager  bool // capture nothing: for tests
 }
@@ -106,6 +107,7 @@ func (d *Device) capture(list []launch) (*graph, error) {
 	}
 	defer d.driver.graphDestroy(h)
 	c := &graph{launches: append([]launch(nil), list...), programs: programs}
+	d.graphs.made++
 	if g := &d.graphs; len(g.list) < maxGraphs {
 		g.list = append(g.list, c)
 	} else {

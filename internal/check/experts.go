@@ -67,7 +67,9 @@ func (c *checker) experts(t gguf.Type) (string, error) {
 			seen = append(seen, got.row(r)...)
 			want = append(want, mixed(matrix{width, x.row(r)}, gates, ups, downs, l, order[:chosen], count)...)
 		}
-		w.add(fmt.Sprintf("%d rows", rows), seen, want)
+		if len(want) > 0 {
+			w.add(fmt.Sprintf("%d rows", rows), seen, want)
+		}
 	}
 	return w.verdict()
 }

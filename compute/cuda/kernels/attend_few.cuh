@@ -101,9 +101,6 @@ __device__ __forceinline__ void bring_pages(Ring& ring, const Attention& a, cons
     constexpr int TILE = F::tile(D);
     int lane = threadIdx.x % 32, page = 0;
     bool waited = false;
-    if (!fresh) // more than the ring holds is on its way
-        for (int p = k.first + lane; p < min(k.fresh, k.end); p += 32)
-            bulk_prefetch(a.kv + page_at<F>(a.tables[(size_t)k.slot * a.stride + p], a.layers, a.layer, a.kvHeads, block % a.kvHeads, D), 2 * TILE);
     for (int p = k.first; p < k.end; p++) {
         int i = p - k.first;
         if (i % 32 == 0 && p + lane < k.end) page = a.tables[(size_t)k.slot * a.stride + p + lane];

@@ -289,7 +289,14 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& ring, con
         break;
     case OP_attend_f16:
         each_work(in, mine, thread() % 32 == 0, [] { __syncwarp(); },
-                  [&](int block) { bring_pages<D, F16>(ring, mine.attention, mine.work, block, fresh, ready); });
+                  [&](int block) {
+                      const Work& k = mine.work;
+                      const Attention& a = mine.attention;
+                      if (!fresh) // pages that the ring has no room for yet come to the L2 cache meanwhile
+                          for (int p = k.first + thread() % 32; p < min(k.fresh, k.end); p += 32)
+                              bulk_prefetch(a.kv + page_at<F16>(a.tables[(size_t)k.slot * a.stride + p], a.layers, a.layer, a.kvHeads, block % a.kvHeads, D), 2 * F16::tile(D));
+                      bring_pages<D, F16>(ring, a, k, block, fresh, ready);
+                  });
     }
 }
 
