@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,8 +32,8 @@ The prompt is a user's message in the model's own chat template. With --raw, and
 to continue, in which the text of a special token stands for the token. "-" reads the prompt from standard input; there, and in
 a file, a newline at the end is not part of it.
 
-Without -m the model is the one in this program, which completes Go code: to the first closing brace at the start of a line, unless -n,
---stop or --stop-after says otherwise. Without a prompt as well, a short tour shows what it does and what to try next.
+Without -m the model is the one in this program, which completes Go code: to the end of the declaration that the prompt begins, 256 tokens
+at most, unless -n, --stop or --stop-after says otherwise. Without a prompt as well, a short tour shows what it does and what to try next.
 
 Without --temperature the likeliest token is taken each time. Any answer can be had again with the same flags.`,
 		Example: `  memra run
@@ -64,7 +63,7 @@ func (c *runCommand) run(ctx context.Context, cmd *cobra.Command, args []string)
 		return err
 	}
 	if len(args) == 0 && c.file == "" && (c.model.path == "" || c.model.path == memra.Builtin) && !c.piped() {
-		return c.tour(ctx, r)
+		return c.tour(ctx, cmd, r)
 	}
 	prompt, err := c.text(ctx, cmd, args, c.file, "prompt")
 	if err != nil {
@@ -82,8 +81,8 @@ func (c *runCommand) run(ctx context.Context, cmd *cobra.Command, args []string)
 		return err
 	}
 	defer m.Close()
-	if c.model.path == memra.Builtin && !anyChanged(cmd, "predict", "stop", "stop-after") {
-		r.StopAfter = []string{braceAlone}
+	if c.model.path == memra.Builtin {
+		endWithDeclaration(cmd, &r, prompt)
 	}
 	if r, err = c.ask(m, r, prompt); err != nil {
 		return err
@@ -93,14 +92,6 @@ func (c *runCommand) run(ctx context.Context, cmd *cobra.Command, args []string)
 		c.writeStats(m, r, done, first)
 	}
 	return err
-}
-
-// braceAlone ends a declaration in Go, formatted as it is everywhere.
-const braceAlone = "\n}"
-
-// anyChanged reports whether one of these flags is given.
-func anyChanged(cmd *cobra.Command, names ...string) bool {
-	return slices.ContainsFunc(names, cmd.Flags().Changed)
 }
 
 // ask puts the prompt into a request, as a message or as a text to continue.

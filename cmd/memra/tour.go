@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"memra"
 )
 
@@ -12,7 +14,7 @@ import (
 const tourPrompt = "func Reverse(s string) string {"
 
 // tour shows what memra does with nothing but this program: it completes a function, says how fast, and names what to try next.
-func (c *runCommand) tour(ctx context.Context, r memra.Request) error {
+func (c *runCommand) tour(ctx context.Context, cmd *cobra.Command, r memra.Request) error {
 	c.model.path = memra.Builtin
 	began := time.Now()
 	m, err := c.model.open(ctx, c.app)
@@ -21,9 +23,7 @@ func (c *runCommand) tour(ctx context.Context, r memra.Request) error {
 	}
 	defer m.Close()
 	r.Prompt = tourPrompt
-	if len(r.Stop)+len(r.StopAfter) == 0 {
-		r.StopAfter = []string{braceAlone}
-	}
+	endWithDeclaration(cmd, &r, tourPrompt)
 	facts := m.Facts()
 	_, err = fmt.Fprintf(c.out, `memra runs language models on this machine. One is built in: it completes Go code
 (%s parameters, %s of %s; on %s).
