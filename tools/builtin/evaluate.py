@@ -71,8 +71,8 @@ class Memra:
         return json.loads(self.run("perplexity", "-m", model, "-f", file, "-o", "json", *flags).stdout)
 
 
-def functions(held, count):
-    """(what stands before the body, with the signature last; the signature) of functions with bodies of 3 to 40 lines."""
+def functions(held, count, fits):
+    """(what stands before the body, with the signature last; the signature) of functions with bodies of 3 to 40 lines, if the model can read it."""
     found = []
     for d in held:
         if d.path.endswith("_test.go"):
@@ -83,7 +83,7 @@ def functions(held, count):
                 before = d.text[: m.start()]
                 at = max(0, len(before) - 4000)
                 found.append((before[before.find("\n\n", at) + 2 if at else 0 :] + signature, signature))
-    return drawn(found, count, lambda f: f[0])
+    return drawn([f for f in found if fits(f[0])], count, lambda f: f[0])
 
 
 def completed(memra, file, prompts):
@@ -133,11 +133,13 @@ def differ(memra, folder, text):
 
 def main(a):
     memra, held = Memra(a.memra), corpus.read(a.data / "held.xz")
-    texts = drawn([t for d in held for t in cut(d.text, 5000)], a.texts, lambda t: t)
+    texts = drawn([t for d in held for t in cut(d.text, 3000)], a.texts, lambda t: t)
     out = {"texts": len(texts), "bytes": sum(len(t.encode()) for t in texts)}
     out["bits_a_byte"] = {str(Path(m).name): memra.bits(m, texts) for m in [a.file, *a.peer]}
     print(json.dumps(out), file=sys.stderr)
-    prompts = functions(held, a.functions)
+    tokenizer = Tokenizer.from_file(str(a.folder / "tokenizer.json"))
+    longest = json.loads((a.folder / "config.json").read_text())["max_position_embeddings"] - LONGEST
+    prompts = functions(held, a.functions, lambda text: len(tokenizer.encode(text).ids) <= longest)
     bodies = completed(memra, a.file, [p for p, _ in prompts])
     errors = parsed(bodies, prompts)
     out["functions"] = {"count": len(prompts), "closed": sum(b is not None for b in bodies), "parse": errors.count("")}
@@ -166,7 +168,7 @@ if __name__ == "__main__":
     p.add_argument("--memra", required=True)
     p.add_argument("--peer", action="append", default=[])
     p.add_argument("--llama-perplexity")
-    p.add_argument("--texts", type=int, default=40, help="pieces of 5,000 bytes")
+    p.add_argument("--texts", type=int, default=40, help="pieces of 3,000 bytes")
     p.add_argument("--functions", type=int, default=200)
     p.add_argument("--show", type=int, default=0, help="functions to show")
     main(p.parse_args())

@@ -4,7 +4,8 @@ A document gives pieces, about half of it as they are and half for fill-in-the-m
 
     <|endoftext|>piece        <|endoftext|><|fim_prefix|>prefix<|fim_suffix|>suffix<|fim_middle|>middle
 
-Pieces of a part are shuffled, joined, and cut into windows. What part n holds depends on the seed and n alone.
+Those of the second kind are whole in their window, or the middle would have to be told without what it follows from; the others fill
+what is left. What part n holds depends on the seed and n alone.
 """
 
 import os
@@ -34,13 +35,15 @@ def pieces(text, rng):
 
 
 def fragments(text, rng):
-    """A piece in parts that become tokens by themselves, as a prompt does that ends anywhere: often before a line feed, else in a word."""
+    """A piece in parts that become tokens by themselves, as a prompt does that ends anywhere: behind a brace, at a line's end, in a word."""
     at = 0
     while at < len(text):
-        end = at + rng.randrange(500, 3500)
-        if rng.random() < 0.5:
+        end, kind = at + rng.randrange(200, 2200), rng.random()
+        if kind < 0.5:
+            end = text.find("{\n", end) + 1
+        elif kind < 0.75:
             end = text.find("\n", end)
-        end = end if 0 < end < len(text) else len(text)
+        end = end if at < end < len(text) else len(text)
         yield text[at:end]
         at = end
 
@@ -49,7 +52,7 @@ def spans(text, rng):
     """Pieces of a file that fit into a window with their marks, cut at line ends."""
     at = 0
     while at < len(text):
-        end = at + rng.randrange(1000, 6000)
+        end = at + rng.randrange(400, 4000)
         end = text.find("\n", end) + 1 or len(text)
         yield text[at:end]
         at = end
@@ -78,27 +81,48 @@ class Maker:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
 
     def make(self, n):
-        """The windows of part n, [windows, window+1]: neighbours share a token."""
+        """The windows of part n, [windows, window+1]."""
         epoch, part = divmod(n, self.parts)
         order = list(range(len(self.documents)))
         random.Random(f"{self.seed} {epoch}").shuffle(order)
         rng = random.Random(f"{self.seed} {n}")
-        texts = []  # each a list of texts and names of special tokens
+        plain, filled = [], []  # each a list of texts and names of special tokens
         for i in order[part :: self.parts]:
             text = self.documents[i]
             if rng.random() >= FILL:
-                texts += [[END, *fragments(p, rng)] for p in pieces(text, rng)]
+                plain += [[END, *fragments(p, rng)] for p in pieces(text, rng)]
                 continue
             for span in spans(text, rng):
                 a, b = gap(span, rng)
-                texts.append([END, PREFIX, span[:a], SUFFIX, span[b:], MIDDLE, span[a:b]])
-        rng.shuffle(texts)
-        flat = [t for piece in texts for t in piece]
-        special = {s: np.array([self.tokenizer.token_to_id(s)]) for s in (END, PREFIX, SUFFIX, MIDDLE)}
-        encoded = iter(self.tokenizer.encode_batch_fast([t for t in flat if t not in special], add_special_tokens=False))
-        ids = np.concatenate([special[t] if t in special else next(encoded).ids for t in flat]).astype(np.uint16)
-        count = (len(ids) - 1) // self.window
-        return np.stack([ids[i * self.window : (i + 1) * self.window + 1] for i in range(count)])[np.random.default_rng(n).permutation(count)]
+                filled.append([END, PREFIX, span[:a], SUFFIX, span[b:], MIDDLE, span[a:b]])
+        rng.shuffle(plain)
+        rng.shuffle(filled)
+        return self.pack(np.concatenate(self.tokens(plain)), self.tokens(filled), rng)
+
+    def tokens(self, pieces):
+        """The ids of each piece."""
+        special = {s: [self.tokenizer.token_to_id(s)] for s in (END, PREFIX, SUFFIX, MIDDLE)}
+        texts = [t for piece in pieces for t in piece if t not in special]
+        encoded = iter(self.tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        return [np.array([i for t in piece for i in (special[t] if t in special else next(encoded).ids)], np.uint16) for piece in pieces]
+
+    def pack(self, plain, filled, rng):
+        """Windows of plain tokens with as many whole pieces behind them as fit, and the end of the last; then of plain tokens alone."""
+        windows, at, end = [], 0, np.array([self.tokenizer.token_to_id(END)], np.uint16)
+        group, size = [], 1
+        for piece in filled:
+            if size + len(piece) > self.window + 1 and group:
+                room = self.window + 1 - size
+                if at + room > len(plain):
+                    break
+                windows.append(np.concatenate([plain[at : at + room], *group, end]))
+                group, size, at = [], 1, at + room
+            if size + len(piece) <= self.window + 1:
+                group.append(piece)
+                size += len(piece)
+        windows += [plain[i : i + self.window + 1] for i in range(at, len(plain) - self.window, self.window)]
+        rng.shuffle(windows)
+        return np.stack(windows)
 
 
 _maker = None  # what forked processes find

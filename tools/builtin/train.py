@@ -60,8 +60,8 @@ class Held:
         self.bytes_a_token = sum(len(t.encode()) for t in texts) / len(ids)
 
     @torch.no_grad()
-    def measure(self, run, model, batch, limit=None):
-        """Bits a byte, and how often a draft is what the model finds likeliest."""
+    def measure(self, run, model, limit=None, batch=16):
+        """Bits a byte, and how often a draft is what the model finds likeliest. Few windows at a time: a GPU's memory for more took a minute."""
         nats = agreed = tokens = 0
         for i in range(0, len(self.windows[:limit]), batch):
             x = torch.from_numpy(self.windows[i : i + batch]).to(run.device)
@@ -193,12 +193,12 @@ def main(a):
                 raise SystemExit("train: the loss is no number; what was saved last stays")
         if elapsed >= next_save:
             next_save = elapsed + 60
-            bits, agreed = held.measure(run, model, a.batch, limit=4 * a.batch)
+            bits, agreed = held.measure(run, model, limit=128)
             run.log(f"held out, a part of it: {bits:.4f} bits a byte, {agreed:.1%} of drafts agree")
             run.save(model, state)
     if time.monotonic() - began >= seconds:
         state["way"] = a.until
-    bits, agreed = held.measure(run, model, a.batch)
+    bits, agreed = held.measure(run, model)
     run.log(f"held out: {bits:.4f} bits a byte, {agreed:.1%} of drafts agree; {state['steps']} steps, {state['tokens'] / 1e6:.0f} million tokens")
     run.save(model, state | {"bits_a_byte": bits, "drafts_agree": agreed})
     feed.close()
