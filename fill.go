@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"memra/tokenizer"
 )
 
 // Gap is a text with a gap in it, for a model that has learned to fill it in.
@@ -13,25 +15,29 @@ type Gap struct{ Before, After string }
 var ErrNoFill = errors.New("the vocabulary has no tokens for filling in the middle of a text (tokenizer.ggml.fim_pre_token_id, fim_suf_token_id, fim_mid_token_id, " +
 	"or <|fim_prefix|> and its like); take one that learned it: builtin, Qwen2.5-Coder, Granite, CodeLlama")
 
-// gap is the prompt that asks for what belongs into a gap, by at most so many tokens (0: no limit): the start token, then what stands
-// before and after it, each behind its mark. Where the context has no room for all of it, a quarter being kept for the answer
-// unless the limit is lower, what lies farthest from the gap is left out: so many tokens.
-func (m *Model) gap(g Gap, limit int) (tokens []int32, left int, err error) {
+// gap is the prompt that asks for what belongs into a gap: the start token, then what stands before and after it, each behind its mark.
+// Where the context has no room for all of it, a quarter being kept for the answer unless MaxTokens is lower, what lies farthest
+// from the gap is left out.
+func (m *Model) gap(r Request) (p prompted, err error) {
 	mark, ok := m.tokenizer.Fill()
 	if !ok {
-		return nil, 0, fmt.Errorf("memra: %s: %w", m.facts.File, ErrNoFill)
+		return p, fmt.Errorf("memra: %s: %w", m.facts.File, ErrNoFill)
 	}
 	if m.tokenizer.AddsBOS() {
-		tokens = append(tokens, m.tokenizer.BOS())
+		p.tokens = append(p.tokens, m.tokenizer.BOS())
 	}
 	answer := max(1, m.context/4)
-	if limit > 0 {
-		answer = min(answer, limit)
+	if r.MaxTokens > 0 {
+		answer = min(answer, r.MaxTokens)
 	}
-	before, after := m.TokenizePlain(g.Before), m.TokenizePlain(g.After)
-	start, end := around(len(before), len(after), m.context-answer-len(tokens)-3)
-	left = start + len(after) - end
-	return slices.Concat(tokens, []int32{mark.Prefix}, before[start:], []int32{mark.Suffix}, after[:end], []int32{mark.Middle}), left, nil
+	before, after := m.TokenizePlain(r.Gap.Before), m.TokenizePlain(r.Gap.After)
+	start, end := around(len(before), len(after), m.context-answer-len(p.tokens)-3)
+	p.left, p.healed = start+len(after)-end, tokenizer.None
+	if before = before[start:]; r.Heal {
+		before, p.healed = m.takeBack(before)
+	}
+	p.tokens = slices.Concat(p.tokens, []int32{mark.Prefix}, before, []int32{mark.Suffix}, after[:end], []int32{mark.Middle})
+	return p, nil
 }
 
 // around chooses what stays of so many tokens before a gap and after it: those before from start on, those after up to end. A quarter of

@@ -65,13 +65,13 @@ func TestAGapIsAskedForByMarksAroundItsSides(t *testing.T) {
 				want = append(want, m.tokenizer.BOS())
 			}
 			want = slices.Concat(want, []int32{markBefore}, c.before[c.from:], []int32{markAfter}, c.after[:c.to], []int32{markMiddle})
-			got, left, err := m.gap(Gap{text(c.before), text(c.after)}, c.answer)
-			if out := c.from + len(c.after) - c.to; err != nil || left != out || !slices.Equal(got, want) {
-				t.Fatalf("found %v, %d left out, %v, want %v, %d", got, left, err, want, out)
+			got, err := m.prompt(Request{Gap: &Gap{text(c.before), text(c.after)}, MaxTokens: c.answer})
+			if out := c.from + len(c.after) - c.to; err != nil || got.left != out || !slices.Equal(got.tokens, want) {
+				t.Fatalf("found %+v, %v, want %v, %d left out", got, err, want, out)
 			}
 			answer, _, done := collect(t, m, Request{Gap: &Gap{text(c.before), text(c.after)}, MaxTokens: c.answer})
 			same, _, _ := collect(t, m, Request{Tokens: want, MaxTokens: c.answer})
-			if done.Reason != "stop" && answer != same || !strings.HasPrefix(same, answer) || done.LeftOut != left {
+			if done.Reason != "stop" && answer != same || !strings.HasPrefix(same, answer) || done.LeftOut != got.left {
 				t.Errorf("the answer is %q, %+v, want %q as to the same tokens", answer, done, same)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"memra/chat"
@@ -19,6 +20,10 @@ type Request struct {
 	Tokens   []int32        // the same as tokens, nothing added
 	Messages []chat.Message // a conversation to answer, through the model's chat template
 	Gap      *Gap           // a text to fill in
+
+	// Heal lets the answer begin inside the last token of Prompt, or of what stands before Gap: with the likeliest token that begins
+	// with its text. A text that stops at any character is then continued as if it had been cut between tokens.
+	Heal bool
 
 	MaxTokens int           // the most tokens to generate; 0: as many as the context has room for
 	Sampling  sample.Params // zero: greedy
@@ -85,10 +90,11 @@ func (m *Model) generate(ctx context.Context, s *sequence, r Request, yield func
 }
 
 func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Chunk) error) error {
-	prompt, left, err := m.prompt(r)
+	asked, err := m.prompt(r)
 	if err != nil {
 		return err
 	}
+	prompt := asked.tokens
 	if len(prompt) >= m.context {
 		return fmt.Errorf("memra: the prompt has %d tokens and the context %d: no room for an answer; shorten the prompt or open the model with a larger context", len(prompt), m.context)
 	}
@@ -112,10 +118,22 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 	}
 	text := m.tokenizer.Detokenizer(tokenizer.DecodeOptions{Continues: true})
 	next := s.rewind(prompt)
-	done := &Done{Reason: "length", Prompt: len(prompt), Reused: len(prompt) - len(next), LeftOut: left}
+	done := &Done{Reason: "length", Prompt: len(prompt), Reused: len(prompt) - len(next), LeftOut: asked.left}
 	for began := time.Now(); ; {
 		var t Token
-		err := s.feed(ctx, next, len(next)-1, func(int) sample.Draw { return draw }, func(_ int, p sample.Pick) error {
+		healed := ""
+		if done.Tokens == 0 && asked.healed != tokenizer.None {
+			healed = string(m.Piece(asked.healed))
+		}
+		err := s.feed(ctx, next, len(next)-1, func(int) sample.Draw {
+			if healed != "" {
+				return healing(draw, asked.healed)
+			}
+			return draw
+		}, func(_ int, p sample.Pick) error {
+			if healed != "" {
+				p = m.heal(p, draw)
+			}
 			t = Token{ID: p.Token, LogProb: p.LogProb, Top: p.Top}
 			return p.Err
 		})
@@ -135,7 +153,7 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 			}
 			break
 		}
-		piece, stopped := feed(stopper, r, text.Next(t.ID))
+		piece, stopped := feed(stopper, r, strings.TrimPrefix(text.Next(t.ID), healed))
 		if err := emit(Chunk{Text: piece, Token: &t}); err != nil {
 			return err
 		}
@@ -165,8 +183,8 @@ func feed(s *sample.Stopper, r Request, piece string) (text string, stopped bool
 	return text, stopped
 }
 
-// prompt is the tokens of a request, and how many of those around a gap it left out.
-func (m *Model) prompt(r Request) (tokens []int32, left int, err error) {
+// prompt is the tokens of a request.
+func (m *Model) prompt(r Request) (p prompted, err error) {
 	given := 0
 	for _, is := range []bool{r.Prompt != "", r.Tokens != nil, r.Messages != nil, r.Gap != nil} {
 		if is {
@@ -177,18 +195,22 @@ func (m *Model) prompt(r Request) (tokens []int32, left int, err error) {
 	case given > 1:
 		err = errors.New("memra: more than one of Prompt, Tokens, Messages and Gap is given")
 	case r.Messages != nil:
-		tokens, err = m.conversation(r.Messages)
+		p.tokens, err = m.conversation(r.Messages)
 	case r.Gap != nil:
-		tokens, left, err = m.gap(*r.Gap, r.MaxTokens)
+		return m.gap(r)
 	case r.Tokens != nil:
-		tokens = r.Tokens
+		p.tokens = r.Tokens
 	default:
-		tokens = m.Tokenize(r.Prompt)
+		p.tokens = m.Tokenize(r.Prompt)
 	}
-	if err == nil && len(tokens) == 0 {
+	if err == nil && len(p.tokens) == 0 {
 		err = errors.New("memra: the prompt is empty, and the model adds no start token; give it something to continue")
 	}
-	return tokens, left, err
+	p.healed = tokenizer.None
+	if r.Heal && r.Prompt != "" && len(p.tokens) > 1 { // something has to stand before the answer
+		p.tokens, p.healed = m.takeBack(p.tokens)
+	}
+	return p, err
 }
 
 // ErrNoTemplate is returned for conversations with a model whose file has no chat template.

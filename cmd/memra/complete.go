@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,8 @@ belongs between: its vocabulary then has tokens for that, such as <|fim_prefix|>
 has; it knows Go alone. Of a file that is larger than the context, what lies farthest from the place is left out, and a line on
 standard error says how much.
 
-The answer ends where the model ends it, after -n tokens, or with a --stop; --stop $'\n' keeps to one line.
+The answer ends where the model ends it, before it would repeat what comes next in the file, after -n tokens, or with a --stop;
+--stop $'\n' keeps to one line.
 
 JSON is {"file","line","column","middle","end","tokens","prompt_tokens","left_out_tokens"}; "end" is "stop" or "length".`,
 		Example: `  memra complete main.go:12
@@ -79,7 +81,8 @@ func (c *completeCommand) run(ctx context.Context, cmd *cobra.Command, args []st
 	if err != nil {
 		return err
 	}
-	r.Gap = &memra.Gap{Before: text[:at], After: text[at:]}
+	r.Gap, r.Heal = &memra.Gap{Before: text[:at], After: text[at:]}, true
+	r.Stop = append(r.Stop, repeats(text[at:])...)
 	began := time.Now()
 	m, err := c.model.open(ctx, c.app)
 	if err != nil {
@@ -186,3 +189,34 @@ func (p place) find(text string) (int, error) {
 	}
 	return start + p.column - 1, nil
 }
+
+// repeats are texts with which an answer would begin to write again what stands after a gap. Where the line goes on, that is its rest,
+// and the answer keeps to the line. Else it is the next line that is not blank, with its indentation: in code that is laid out
+// as usual, what belongs before a "}" has none at that depth, nor one at the start of a line where the next is indented.
+func repeats(after string) []string {
+	rest, below, _ := strings.Cut(after, "\n")
+	if strings.TrimSpace(rest) != "" {
+		if hasWord(rest) {
+			return []string{"\n", strings.TrimSuffix(rest, "\r")}
+		}
+		return []string{"\n"}
+	}
+	var stops []string
+	for line := range strings.Lines(below) {
+		line = strings.TrimRight(line, "\r\n")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if stops = append(stops, "\n"+line); hasWord(line) {
+			stops[0] += "\n"
+		}
+		if line[0] == ' ' || line[0] == '\t' {
+			stops = append(stops, braceAlone)
+		}
+		break
+	}
+	return stops
+}
+
+// hasWord reports whether a line has more than punctuation, so that it is hardly twice in a text by chance.
+func hasWord(line string) bool { return strings.ContainsFunc(line, unicode.IsLetter) }

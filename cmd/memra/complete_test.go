@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestAPlaceIsWhereCompilersSayItIs(t *testing.T) {
 
 func TestCompleteFillsTheGapAndLeavesTheRest(t *testing.T) {
 	model := fillModel(t)
-	middle := succeed(t, "one\ntwo\nthree\n", "complete", "-m", model, "-n", "8", "--temp", "1", "--seed", "4", "--stdin", "a.go:2:2")
+	middle := succeed(t, "one\ntwo\nthree\n", "complete", "-m", model, "-n", "8", "--temp", "1", "--seed", "4", "--stdin", "a.go:2:4")
 	if middle == "" {
 		t.Fatal("nothing is filled in")
 	}
@@ -60,14 +61,14 @@ func TestCompleteFillsTheGapAndLeavesTheRest(t *testing.T) {
 		Line, Column, Tokens int
 		Middle, End          string
 	}
-	out := succeed(t, "one\ntwo\nthree\n", "complete", "-m", model, "-n", "8", "--temp", "1", "--seed", "4", "-o", "json", "--stdin", "a.go:2:2")
+	out := succeed(t, "one\ntwo\nthree\n", "complete", "-m", model, "-n", "8", "--temp", "1", "--seed", "4", "-o", "json", "--stdin", "a.go:2:4")
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.File != "a.go" || got.Line != 2 || got.Column != 2 || got.Middle != middle || got.Tokens != 8 || got.End != "length" {
+	if got.File != "a.go" || got.Line != 2 || got.Column != 4 || got.Middle != middle || got.Tokens != 8 || got.End != "length" {
 		t.Errorf("JSON is %+v, the text was %q", got, middle)
 	}
-	if other := succeed(t, "one\ntwo\nthree\n", "complete", "-m", model, "-n", "8", "--temp", "1", "--seed", "4", "--stdin", "a.go:3"); other == middle {
+	if other := succeed(t, "one\ntwo\nthree\n", "complete", "-m", model, "-n", "8", "--temp", "1", "--seed", "4", "--stdin", "a.go:1"); other == middle {
 		t.Errorf("another place gives %q too", other)
 	}
 }
@@ -76,5 +77,25 @@ func TestCompleteSaysWhatTheContextHasNoRoomFor(t *testing.T) {
 	o := invoke(t, strings.Repeat("a line\n", 50), "complete", "-m", fillModel(t), "-c", "64", "-n", "4", "--stats", "--stdin", "a.go:25")
 	if o.status != 0 || !strings.Contains(o.err, "tokens of a.go, those farthest from the place, are left out: the context has 64") || !strings.Contains(o.err, "tokens/s") {
 		t.Errorf("status %d, %q", o.status, o.err)
+	}
+}
+
+func TestAnAnswerDoesNotRepeatWhatComesNext(t *testing.T) {
+	for _, c := range []struct {
+		name, after string
+		want        []string
+	}{
+		{"the end of the file", "", nil},
+		{"blank lines to the end", "\n\n  \n", nil},
+		{"a brace", "\n}\n", []string{"\n}"}},
+		{"a brace behind blank lines", "  \n\n\t}\n}\n", []string{"\n\t}", "\n}"}},
+		{"a statement", "\n\treturn x\n}\n", []string{"\n\treturn x\n", "\n}"}},
+		{"a statement, lines of another system", "\r\n\treturn x\r\n}\r\n", []string{"\n\treturn x\n", "\n}"}},
+		{"the rest of the line", "string) error {\n}", []string{"\n", "string) error {"}},
+		{"a rest that may come at any time", ")\n}", []string{"\n"}},
+	} {
+		if got := repeats(c.after); !slices.Equal(got, c.want) {
+			t.Errorf("%s: found %q, want %q", c.name, got, c.want)
+		}
 	}
 }

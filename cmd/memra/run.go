@@ -83,6 +83,7 @@ func (c *runCommand) run(ctx context.Context, cmd *cobra.Command, args []string)
 	defer m.Close()
 	if c.model.path == memra.Builtin {
 		endWithDeclaration(cmd, &r, prompt)
+		r.Heal = true
 	}
 	if r, err = c.ask(m, r, prompt); err != nil {
 		return err

@@ -22,7 +22,7 @@ func (c *runCommand) tour(ctx context.Context, cmd *cobra.Command, r memra.Reque
 		return err
 	}
 	defer m.Close()
-	r.Prompt = tourPrompt
+	r.Prompt, r.Heal = tourPrompt, true
 	endWithDeclaration(cmd, &r, tourPrompt)
 	facts := m.Facts()
 	_, err = fmt.Fprintf(c.out, `memra runs language models on this machine. One is built in: it completes Go code
