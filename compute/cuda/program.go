@@ -74,7 +74,6 @@ const (
 	ropeKeys, ropeHeads, ropeKVHeads, ropeDim                                                                 = 1, 6, 7, 8
 	appendPages, appendKeys, appendValues, appendSlots, appendTables, appendStride, appendLayers, appendLayer = 0, 1, 2, 4, 5, 6, 7, 8
 	matmulOperand, matmulPartials, matmulKTiles, matmulStages                                                 = 12, 13, 14, 17
-	attendLayers                                                                                              = 9
 )
 
 // programDims are the widths of heads that there are programs for; programTurned is the widest head that they turn.
