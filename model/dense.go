@@ -46,5 +46,10 @@ type perceptron struct {
 }
 
 func (p *perceptron) mlp(ops compute.Ops, n compute.Tensor) compute.Tensor {
-	return ops.MatMul(ops.SwiGLU(ops.MatMul(n, p.Gate), ops.MatMul(n, p.Up)), p.Down)
+	return swiGLU(ops, n, p.Gate, p.Up, p.Down)
+}
+
+// swiGLU is down·(silu(gate·n) ∘ (up·n)).
+func swiGLU(ops compute.Ops, n compute.Tensor, gate, up, down compute.Weight) compute.Tensor {
+	return ops.MatMul(ops.SwiGLU(ops.MatMul(n, gate), ops.MatMul(n, up)), down)
 }

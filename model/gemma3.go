@@ -15,26 +15,13 @@ import (
 //
 // Files hold the gains as they multiply: converters have added the 1 of Gemma's (1 + w).
 type gemma3 struct {
-	gemma3Config
-	Embed   compute.Weight `tensor:"token_embd" shape:"Vocab,Width"`
-	Layer   []gemma3Layer  `tensor:"blk" count:"Layers"`
-	OutNorm compute.Vector `tensor:"output_norm" shape:"Width"`
-	Out     compute.Weight `tensor:"output,token_embd" shape:"Vocab,Width"` // second name: tied to the embedding
-}
-
-type gemma3Config struct {
-	Layers   int           `meta:"block_count"`
-	Width    int           `meta:"embedding_length"`
-	Hidden   int           `meta:"feed_forward_length"`
-	Vocab    int           `meta:"vocab_size" default:"rows(token_embd)"`
-	Heads    int           `meta:"attention.head_count"`
-	KVHeads  int           `meta:"attention.head_count_kv" default:"Heads"`
-	HeadDim  int           `meta:"attention.key_length" default:"Width/Heads"`
-	Eps      float32       `meta:"attention.layer_norm_rms_epsilon"`
+	denseConfig
 	Window   int           `meta:"attention.sliding_window"`
 	Windowed []bool        `meta:"attention.sliding_window_pattern" default:"6"` // by layer; of six, the last sees everything
 	Rope     *compute.Rope `rope:"halves"`
 	Near     *compute.Rope `rope:"halves,windowed"` // of windowed layers: base 10000, never scaled
+	ends
+	Layer []gemma3Layer `tensor:"blk" count:"Layers"`
 }
 
 type gemma3Layer struct {

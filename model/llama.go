@@ -10,24 +10,11 @@ import (
 //	x += Wo·attn(rope(Wq·n), rope(Wk·n), Wv·n)    n = rms(x)
 //	x += Wd·(silu(Wg·n) ∘ (Wu·n))                 n = rms(x)
 type llama struct {
-	llamaConfig
-	Embed   compute.Weight `tensor:"token_embd" shape:"Vocab,Width"`
-	Layer   []llamaLayer   `tensor:"blk" count:"Layers"`
-	OutNorm compute.Vector `tensor:"output_norm" shape:"Width"`
-	Out     compute.Weight `tensor:"output,token_embd" shape:"Vocab,Width"` // second name: tied to the embedding
-}
-
-type llamaConfig struct {
-	Layers  int           `meta:"block_count"`
-	Width   int           `meta:"embedding_length"`
-	Hidden  int           `meta:"feed_forward_length"`
-	Vocab   int           `meta:"vocab_size" default:"rows(token_embd)"`
-	Heads   int           `meta:"attention.head_count"`
-	KVHeads int           `meta:"attention.head_count_kv" default:"Heads"`
-	HeadDim int           `meta:"attention.key_length" default:"Width/Heads"`
-	Eps     float32       `meta:"attention.layer_norm_rms_epsilon"`
-	Window  int           `meta:"attention.sliding_window" default:"0"` // the first Mistral's; 0: none
-	Rope    *compute.Rope `rope:"neighbours"`                           // in GGUF; the weights of Hugging Face's llama turn halves
+	denseConfig
+	Window int           `meta:"attention.sliding_window" default:"0"` // the first Mistral's; 0: none
+	Rope   *compute.Rope `rope:"neighbours"`                           // in GGUF; the weights of Hugging Face's llama turn halves
+	ends
+	Layer []llamaLayer `tensor:"blk" count:"Layers"`
 }
 
 type llamaLayer struct {
@@ -44,13 +31,7 @@ type llamaLayer struct {
 
 func init() { Register("llama", func() Family { return new(llama) }) }
 
-func (m *llama) State() state.Layout {
-	layout := state.KV(m.Layers, m.KVHeads, m.HeadDim)
-	for i := range layout {
-		layout[i].Window = m.Window
-	}
-	return layout
-}
+func (m *llama) State() state.Layout { return m.windowed(m.Window) }
 
 func (m *llama) Forward(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor {
 	x := ops.Embed(b, m.Embed, 1) // the residual stream
@@ -64,7 +45,7 @@ func (m *llama) Forward(ops compute.Ops, b *compute.Batch, s *state.View) comput
 		ops.AppendKV(b, kv, k, v)
 		y = ops.MatMul(ops.Attention(b, q, kv, compute.Attn{Window: m.Window}), l.O) // causal, 1/sqrt(HeadDim)
 		x, n = ops.AddNorm(x, y, l.MLPNorm, m.Eps)
-		y = ops.MatMul(ops.SwiGLU(ops.MatMul(n, l.Gate), ops.MatMul(n, l.Up)), l.Down)
+		y = swiGLU(ops, n, l.Gate, l.Up, l.Down)
 	}
 	_, n = ops.AddNorm(x, y, m.OutNorm, m.Eps)
 	return ops.Logits(b, n, m.Out)

@@ -36,5 +36,5 @@ type shared struct {
 }
 
 func (m *shared) forward(ops compute.Ops, n compute.Tensor) compute.Tensor {
-	return ops.MatMul(ops.SwiGLU(ops.MatMul(n, m.SharedGate), ops.MatMul(n, m.SharedUp)), m.SharedDown)
+	return swiGLU(ops, n, m.SharedGate, m.SharedUp, m.SharedDown)
 }

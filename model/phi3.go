@@ -47,7 +47,7 @@ func (m *phi3) Forward(ops compute.Ops, b *compute.Batch, s *state.View) compute
 		ops.AppendKV(b, kv, k, v)
 		y = ops.MatMul(ops.Attention(b, q, kv, compute.Attn{Window: m.Window}), l.O)
 		x, n = ops.AddNorm(x, y, l.MLPNorm, m.Eps)
-		y = ops.MatMul(ops.SwiGLU(ops.MatMul(n, l.Gate), ops.MatMul(n, l.Up)), l.Down)
+		y = swiGLU(ops, n, l.Gate, l.Up, l.Down)
 	}
 	_, n = ops.AddNorm(x, y, m.OutNorm, m.Eps)
 	return ops.Logits(b, n, m.Out)

@@ -78,14 +78,8 @@ type gatedAttention struct {
 
 // qwen35MLP is a gated multilayer perceptron, or many of which a row takes a few.
 type qwen35MLP struct {
-	Dense  *qwen35Dense  `block:"perceptron"`
+	Dense  *perceptron   `block:"perceptron"`
 	Sparse *qwen35Sparse `block:"experts"`
-}
-
-type qwen35Dense struct {
-	Gate compute.Weight `tensor:"ffn_gate" shape:"Hidden,Width"`
-	Up   compute.Weight `tensor:"ffn_up" shape:"Hidden,Width"`
-	Down compute.Weight `tensor:"ffn_down" shape:"Width,Hidden"`
 }
 
 type qwen35Sparse struct {
@@ -155,7 +149,7 @@ func (m *qwen35) attention(ops compute.Ops, b *compute.Batch, n compute.Tensor, 
 
 func (m *qwen35) mlp(ops compute.Ops, n compute.Tensor, l *qwen35MLP) compute.Tensor {
 	if d := l.Dense; d != nil {
-		return ops.MatMul(ops.SwiGLU(ops.MatMul(n, d.Gate), ops.MatMul(n, d.Up)), d.Down)
+		return d.mlp(ops, n)
 	}
 	e := l.Sparse
 	routes := ops.Router(n, e.Router, compute.Routing{Chosen: m.Chosen, Normalise: true})
