@@ -64,8 +64,21 @@ type PageMemory interface {
 	Pages() int
 	// Copy copies page src to page dst, in all layers (a fork writes to its own copy of a shared, unfilled page).
 	Copy(dst, src int)
+	// Read copies a page's bytes to data, which is as long as a page. They mean what they do to memory of the same shape on a device of
+	// the same class, nothing elsewhere.
+	Read(page int, data []byte) error
+	// Write makes a page of the bytes that Read gave.
+	Write(page int, data []byte) error
 	// Close frees the memory.
 	Close() error
+}
+
+// CheckPage reports a page that a memory does not have, or data that is no page of so many bytes.
+func CheckPage(m PageMemory, page int, data []byte, bytes int) error {
+	if page < 0 || page >= m.Pages() || len(data) != bytes {
+		return fmt.Errorf("compute: page %d of %d, with %d bytes, want %d", page, m.Pages(), len(data), bytes)
+	}
+	return nil
 }
 
 // KVMemory is the pages of one shape on a device.

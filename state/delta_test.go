@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -35,6 +36,28 @@ func (m *deltaMemory) Shape() compute.DeltaShape     { return m.shape }
 func (m *deltaMemory) Pages() int                    { return len(m.known) }
 func (m *deltaMemory) Copy(dst, src int)             { m.known[dst] = m.known[src] }
 func (m *deltaMemory) Close() error                  { return nil }
+
+// Read writes the rows, and all that was before them behind, as many as have room.
+func (m *deltaMemory) Read(page int, data []byte) error {
+	p := m.known[page]
+	binary.LittleEndian.PutUint64(data, uint64(len(p.before)))
+	for i, v := range append(p.rows[:], p.before...) {
+		binary.LittleEndian.PutUint64(data[8+8*i:], uint64(v))
+	}
+	return nil
+}
+
+func (m *deltaMemory) Write(page int, data []byte) error {
+	p := deltaPage{before: make([]int, binary.LittleEndian.Uint64(data))}
+	for i := range p.rows {
+		p.rows[i] = int(binary.LittleEndian.Uint64(data[8+8*i:]))
+	}
+	for i := range p.before {
+		p.before[i] = int(binary.LittleEndian.Uint64(data[8+8*(compute.Page+i):]))
+	}
+	m.known[page] = p
+	return nil
+}
 
 // recall is all that a delta-net knows before a position, by its pages.
 func recall(t *testing.T, d compute.Delta, position int) []int {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -24,6 +25,20 @@ func (m *memory) Shape() compute.KVShape { return m.shape }
 func (m *memory) Pages() int             { return len(m.places) }
 func (m *memory) Copy(dst, src int)      { m.places[dst] = m.places[src] }
 func (m *memory) Close() error           { return nil }
+
+func (m *memory) Read(page int, data []byte) error {
+	for i, p := range m.places[page] {
+		binary.LittleEndian.PutUint64(data[8*i:], uint64(p))
+	}
+	return nil
+}
+
+func (m *memory) Write(page int, data []byte) error {
+	for i := range m.places[page] {
+		m.places[page][i] = int(binary.LittleEndian.Uint64(data[8*i:]))
+	}
+	return nil
+}
 
 // write stores a mark for each position [from, s.Len()), as a step does.
 func write(s *Sequence, from, mark int) {

@@ -48,6 +48,16 @@ func (m *deltaMemory) Copy(dst, src int) {
 	copy(m.values[dst*n:][:n], m.values[src*n:][:n])
 }
 
+// Read: see compute.PageMemory.
+func (m *deltaMemory) Read(page int, data []byte) error {
+	return readPage(m, m.mapped, m.shape.PageBytes(), page, data)
+}
+
+// Write: see compute.PageMemory.
+func (m *deltaMemory) Write(page int, data []byte) error {
+	return writePage(m, m.mapped, m.shape.PageBytes(), page, data)
+}
+
 func (m *deltaMemory) Close() error {
 	mapped := m.mapped
 	m.values, m.mapped = nil, nil

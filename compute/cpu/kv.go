@@ -71,6 +71,34 @@ func (m *kvMemory) Copy(dst, src int) {
 	copy(m.half[dst*n:][:n], m.half[src*n:][:n])
 }
 
+// Read: see compute.PageMemory.
+func (m *kvMemory) Read(page int, data []byte) error {
+	return readPage(m, m.mapped, m.shape.PageBytes(), page, data)
+}
+
+// Write: see compute.PageMemory.
+func (m *kvMemory) Write(page int, data []byte) error {
+	return writePage(m, m.mapped, m.shape.PageBytes(), page, data)
+}
+
+// readPage copies a page of so many bytes out of the memory that pages lie in, one after another.
+func readPage(m compute.PageMemory, mapped []byte, bytes, page int, data []byte) error {
+	if err := compute.CheckPage(m, page, data, bytes); err != nil {
+		return err
+	}
+	copy(data, mapped[page*bytes:])
+	return nil
+}
+
+// writePage is the opposite.
+func writePage(m compute.PageMemory, mapped []byte, bytes, page int, data []byte) error {
+	if err := compute.CheckPage(m, page, data, bytes); err != nil {
+		return err
+	}
+	copy(mapped[page*bytes:], data)
+	return nil
+}
+
 // store writes one row's keys and values, [Heads*HeadDim] each, at a place within a page.
 func (m *kvMemory) store(kernels *kernels, layer, page, place int, k, v []float32) {
 	d := m.shape.HeadDim

@@ -61,6 +61,16 @@ func (m *deltaMemory) Copy(dst, src int) {
 	})
 }
 
+// Read: see compute.PageMemory.
+func (m *deltaMemory) Read(page int, data []byte) error {
+	return m.device.readPage(m, m.at, m.shape.PageBytes(), page, data)
+}
+
+// Write: see compute.PageMemory.
+func (m *deltaMemory) Write(page int, data []byte) error {
+	return m.device.writePage(m, m.at, m.shape.PageBytes(), page, data)
+}
+
 func (m *deltaMemory) Close() error {
 	if m.device.owner == nil { // the device has freed it
 		return nil

@@ -68,6 +68,16 @@ func (m *kvMemory) Copy(dst, src int) {
 	})
 }
 
+// Read: see compute.PageMemory.
+func (m *kvMemory) Read(page int, data []byte) error {
+	return m.device.readPage(m, m.at, m.shape.PageBytes(), page, data)
+}
+
+// Write: see compute.PageMemory.
+func (m *kvMemory) Write(page int, data []byte) error {
+	return m.device.writePage(m, m.at, m.shape.PageBytes(), page, data)
+}
+
 func (m *kvMemory) Close() error {
 	if m.device.owner == nil { // the device has freed it
 		return nil
