@@ -90,44 +90,23 @@ func (m *Model) generate(ctx context.Context, s *sequence, r Request, yield func
 }
 
 func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Chunk) error) error {
-	asked, err := m.prompt(r)
+	a, err := m.admit(r)
 	if err != nil {
 		return err
 	}
-	prompt := asked.tokens
-	if len(prompt) >= m.context {
-		return fmt.Errorf("memra: the prompt has %d tokens and the context %d: no room for an answer; shorten the prompt or open the model with a larger context", len(prompt), m.context)
-	}
-	draw := sample.Draw{Params: r.Sampling, LogProb: r.LogProbs}
-	if r.LogProbs {
-		draw.Top = r.TopLogProbs
-	}
-	if err := draw.Check(m.model.Vocab); err != nil {
-		return err
-	}
-	stopper, err := sample.NewStopper(slices.Concat(r.Stop, r.StopAfter)...)
-	if err != nil {
-		return err
-	}
-	limit := m.context - len(prompt)
-	if r.MaxTokens < 0 {
-		return fmt.Errorf("memra: MaxTokens %d, want 0 for no limit, or more", r.MaxTokens)
-	}
-	if r.MaxTokens > 0 {
-		limit = min(limit, r.MaxTokens)
-	}
+	prompt, draw, stopper := a.tokens, a.draw, a.stopper
 	text := m.tokenizer.Detokenizer(tokenizer.DecodeOptions{Continues: true})
 	next := s.rewind(prompt)
-	done := &Done{Reason: "length", Prompt: len(prompt), Reused: len(prompt) - len(next), LeftOut: asked.left}
+	done := &Done{Reason: "length", Prompt: len(prompt), Reused: len(prompt) - len(next), LeftOut: a.left}
 	for began := time.Now(); ; {
 		var t Token
 		healed := ""
-		if done.Tokens == 0 && asked.healed != tokenizer.None {
-			healed = string(m.Piece(asked.healed))
+		if done.Tokens == 0 && a.healed != tokenizer.None {
+			healed = string(m.Piece(a.healed))
 		}
 		err := s.feed(ctx, next, len(next)-1, func(int) sample.Draw {
 			if healed != "" {
-				return healing(draw, asked.healed)
+				return healing(draw, a.healed)
 			}
 			return draw
 		}, func(_ int, p sample.Pick) error {
@@ -161,7 +140,7 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 			done.Reason = "stop"
 			return emit(Chunk{Done: done})
 		}
-		if done.Tokens == limit {
+		if done.Tokens == a.limit {
 			break
 		}
 		next = []int32{t.ID}
@@ -171,6 +150,51 @@ func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Ch
 		rest += stopper.Flush()
 	}
 	return emit(Chunk{Text: rest, Done: done})
+}
+
+// admitted is a request that can be served.
+type admitted struct {
+	prompted
+	draw    sample.Draw
+	stopper *sample.Stopper
+	limit   int // the most tokens to generate
+}
+
+// admit finds out whether a request can be served. An error is a *RequestError.
+func (m *Model) admit(r Request) (a admitted, err error) {
+	defer func() {
+		var told *RequestError
+		if err != nil && !errors.As(err, &told) {
+			err = &RequestError{Err: err}
+		}
+	}()
+	if a.prompted, err = m.prompt(r); err != nil {
+		return a, err
+	}
+	if len(a.tokens) >= m.context {
+		return a, &RequestError{TooLong: true, Err: fmt.Errorf("memra: the prompt has %d tokens and the context %d: no room for an answer; shorten the prompt or open the model with a larger context", len(a.tokens), m.context)}
+	}
+	if i := slices.IndexFunc(a.tokens, func(t int32) bool { return t < 0 || int(t) >= m.model.Vocab }); i >= 0 {
+		return a, fmt.Errorf("memra: token %d at place %d of the prompt, want 0 to %d", a.tokens[i], i, m.model.Vocab-1)
+	}
+	a.draw = sample.Draw{Params: r.Sampling, LogProb: r.LogProbs}
+	if r.LogProbs {
+		a.draw.Top = r.TopLogProbs
+	}
+	if err = a.draw.Check(m.model.Vocab); err != nil {
+		return a, err
+	}
+	if a.stopper, err = sample.NewStopper(slices.Concat(r.Stop, r.StopAfter)...); err != nil {
+		return a, err
+	}
+	a.limit = m.context - len(a.tokens)
+	if r.MaxTokens < 0 {
+		return a, fmt.Errorf("memra: MaxTokens %d, want 0 for no limit, or more", r.MaxTokens)
+	}
+	if r.MaxTokens > 0 {
+		a.limit = min(a.limit, r.MaxTokens)
+	}
+	return a, nil
 }
 
 // feed takes the next piece of a text and returns what may be emitted now, with a text that ends the answer and is part of it.

@@ -131,8 +131,9 @@ func TestRequestsThatCannotBeServedSayWhy(t *testing.T) {
 			for _, err := range m.Generate(t.Context(), c.r) {
 				got = err
 			}
-			if got == nil || !strings.Contains(got.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", got, c.want)
+			var told *RequestError
+			if !errors.As(got, &told) || !strings.Contains(got.Error(), c.want) {
+				t.Errorf("error %T %v, want a RequestError with %q", got, got, c.want)
 			}
 		})
 	}
