@@ -220,7 +220,7 @@ func bestCut(tiles []attendWork, blocks int, f attendForm) (best []attendWork, b
 		pages += int(w.end - w.first)
 	}
 	slots := f.slots
-	if pages*blocks <= programPages*f.program { // a step that repeats may be a program
+	if f.program > 0 && pages*blocks <= programPages*f.program { // a step that repeats may be a program
 		slots = f.program
 	}
 	even := ceilDiv(pages*blocks, slots)
