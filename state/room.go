@@ -45,9 +45,12 @@ func (p *Pool) Takes(positions int) Pages {
 func (s *Sequence) Holds() Pages {
 	n := make(Pages, len(s.tables))
 	for k, table := range s.tables {
-		for _, page := range table[s.gone[k]:] {
-			if page >= 0 {
-				n[k]++
+		if n[k] = len(table) - s.gone[k]; !s.pool.kinds[k].isDelta() {
+			continue
+		}
+		for _, page := range table[s.gone[k]:] { // two or three, and those that a long step did not keep
+			if page < 0 {
+				n[k]--
 			}
 		}
 	}

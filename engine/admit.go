@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"memra/compute"
+	"memra/state"
+)
+
+// prefixes is what a cache of prefixes does for the scheduler, between steps.
+type prefixes interface {
+	// begin is a state that has computed the first of tokens, at most so many, and why it is not more.
+	begin(tenant string, tokens []int32, most int) (s *state.Sequence, miss string)
+
+	// keep hears of a state that has computed tokens and is about to be freed, or has come to where it may be worth keeping.
+	keep(tenant string, tokens []int32, s *state.Sequence)
+
+	// evict frees what is least worth keeping; false: nothing is left.
+	evict() bool
+}
+
+// noPrefixes keeps nothing.
+type noPrefixes struct{ pool *state.Pool }
+
+func (n noPrefixes) begin(string, []int32, int) (*state.Sequence, string) {
+	return n.pool.NewSequence(), "the cache is off"
+}
+func (noPrefixes) keep(string, []int32, *state.Sequence) {}
+func (noPrefixes) evict() bool                           { return false }
+
+// admit lets sequences run that wait, as many as there is room for.
+func (s *scheduler) admit() {
+	for len(s.running) < s.limits.sequences {
+		q := s.next()
+		if q == nil || !s.start(q) {
+			return
+		}
+	}
+}
+
+// next is whose turn it is to run: of the tenant that has been served least, the oldest. It waits for others rather than be passed by
+// smaller ones.
+func (s *scheduler) next() (next *sequence) {
+	for _, q := range s.waiting {
+		if l := q.lead; l != nil {
+			before := q.given() - 1
+			switch {
+			case l.done.Generated > 0 || l.left:
+				q.lead = nil // too late to fork
+			case l.state == nil || l.state.Len() < before:
+				continue
+			}
+		}
+		if next == nil || s.tenants[q.request.Tenant].served < s.tenants[next.request.Tenant].served {
+			next = q
+		}
+	}
+	return next
+}
+
+// start gives a sequence a state, with all that is computed of its tokens, unless that and what runs would soon need more pages than
+// there are. A request that runs alone has room, or Submit had refused it.
+func (s *scheduler) start(q *sequence) bool {
+	var st *state.Sequence
+	var miss string
+	if q.lead != nil {
+		st = q.lead.state.Fork()
+	} else {
+		st, miss = s.cache.begin(q.request.Tenant, q.tokens, min(q.wanted()-1, q.answered))
+	}
+	need := s.growth(q, st)
+	for _, r := range s.running {
+		need.Add(s.growth(r, r.state))
+	}
+	for len(s.running) > 0 && !need.Within(s.pool.Free()) {
+		if !s.cache.evict() {
+			st.Free()
+			return false
+		}
+	}
+	if !q.begun {
+		q.begun, q.done.Cached, q.done.Miss = true, st.Len(), miss
+		if q.lead != nil {
+			q.done.Miss = ""
+		}
+		s.notes = append(s.notes, note{answer: q.answer, index: q.index, began: true})
+	}
+	q.state, q.lead = st, nil
+	s.waiting = remove(s.waiting, q)
+	s.running = insert(s.running, q)
+	return true
+}
+
+// growth is the pages that a sequence needs for all its tokens, and for a page of those that follow.
+func (s *scheduler) growth(q *sequence, st *state.Sequence) state.Pages {
+	n := s.pool.Takes(min(len(q.tokens)+compute.Page, q.request.length()))
+	n.Sub(st.Holds())
+	return n
+}
+
+// reserve makes room for the rows of the step, oldest sequences first. What lacks pages gets those of the cache, then those of the
+// youngest that runs, which will recompute; the youngest itself waits for others to end.
+func (s *scheduler) reserve() {
+	for _, q := range slices.Clone(s.running) {
+		for q.rows > 0 { // as long as it runs
+			err := q.state.Extend(q.rows)
+			if err == nil {
+				break
+			}
+			switch youngest := s.running[len(s.running)-1]; {
+			case !errors.Is(err, state.ErrFull):
+				s.fail(q.answer, err)
+			case s.cache.evict():
+			case len(q.drafts) > 0:
+				q.rows, q.drafts = q.rows-len(q.drafts), nil
+			case youngest != q:
+				s.preempt(youngest)
+			case len(s.running) == 1:
+				s.fail(q.answer, err) // somebody else holds pages
+			default:
+				q.rows = 0
+			}
+		}
+	}
+}
+
+// preempt takes a sequence's pages. Its tokens stay, and are computed again when there is room.
+func (s *scheduler) preempt(q *sequence) {
+	s.keep(q)
+	s.stop(q)
+	q.done.Preempted++
+	s.waiting = insert(s.waiting, q)
+}
+
+// keep offers the cache what a sequence has computed.
+func (s *scheduler) keep(q *sequence) {
+	s.cache.keep(q.request.Tenant, q.tokens[:q.state.Len()], q.state)
+}
+
+// stop takes a sequence out of those that run, with its pages.
+func (s *scheduler) stop(q *sequence) {
+	q.state.Free()
+	q.state, q.drafts, q.rows = nil, nil, 0
+	s.running = remove(s.running, q)
+}
+
+// leave takes a sequence out for good.
+func (s *scheduler) leave(q *sequence) {
+	if q.state != nil {
+		s.stop(q)
+	}
+	s.waiting = remove(s.waiting, q)
+	q.left = true
+	name := q.request.Tenant
+	if t := s.tenants[name]; t.sequences > 1 {
+		t.sequences--
+	} else {
+		delete(s.tenants, name)
+	}
+}
+
+// enter counts a tenant's sequences in. One that was away has no claim on what others had meanwhile.
+func (s *scheduler) enter(name string, sequences int) {
+	t := s.tenants[name]
+	if t == nil {
+		t = new(tenant)
+		for _, other := range s.tenants {
+			if t.served == 0 || other.served < t.served {
+				t.served = other.served
+			}
+		}
+		s.tenants[name] = t
+	}
+	t.sequences += sequences
+}
+
+// insert puts a sequence where its age belongs.
+func insert(list []*sequence, q *sequence) []*sequence {
+	i, _ := slices.BinarySearchFunc(list, q, byAge)
+	return slices.Insert(list, i, q)
+}
+
+func remove(list []*sequence, q *sequence) []*sequence {
+	if i, found := slices.BinarySearchFunc(list, q, byAge); found {
+		list = slices.Delete(list, i, i+1)
+	}
+	return list
+}
+
+func byAge(a, b *sequence) int { return cmp.Compare(a.id, b.id) }

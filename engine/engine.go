@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"memra/compute"
+	"memra/model"
+	"memra/sample"
+	"memra/state"
+)
+
+// ErrClosed is what a closed engine's requests get.
+var ErrClosed = errors.New("engine: closed")
+
+// Config is what an engine computes with.
+type Config struct {
+	Device    compute.Device
+	Model     *model.Model
+	Pool      *state.Pool
+	Rows      int // the most rows of a step
+	Asking    int // the most of them whose logits are wanted
+	Sequences int // the most sequences that run at once; more wait
+	Context   int // the most tokens of a sequence
+}
+
+// Engine computes requests. Its methods are safe for concurrent use.
+type Engine struct {
+	config    Config
+	scheduler *scheduler    // the goroutine's own, like the device and the pool
+	wake      chan struct{} // holds an element if the goroutine has reason to look
+	stopped   chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	inbox  []func() // to be run by the goroutine between steps
+	closed bool
+}
+
+// New starts an engine. Until Close has returned, the device and the pool are its own.
+func New(c Config) *Engine {
+	e := &Engine{config: c, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	e.scheduler = newScheduler(c.Pool, noPrefixes{c.Pool}, limits{rows: c.Rows, asking: c.Asking, sequences: c.Sequences})
+	go e.work()
+	return e
+}
+
+// Submit takes a request in. Its error says why it could never be served; whatever happens later comes with the answer. When ctx ends
+// before the answer does, the request is cancelled, and the answer ends with ctx's error.
+func (e *Engine) Submit(ctx context.Context, r Request) (*Answer, error) {
+	if err := r.check(e.config.Model.Vocab, e.config.Context); err != nil {
+		return nil, err
+	}
+	if err := e.config.Pool.Fits(r.length()); err != nil {
+		return nil, errors.Join(errTooLong, err)
+	}
+	a := newAnswer(e, &r)
+	a.detach = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })
+	if !e.post(func() { e.scheduler.add(a) }) {
+		a.detach()
+		return nil, ErrClosed
+	}
+	return a, nil
+}
+
+var errTooLong = errors.New("engine: the request can never fit: lower its limit of tokens, or give the KV cache more memory")
+
+// Between runs f between two steps, when nothing else uses the device, and waits for it.
+func (e *Engine) Between(f func() error) (err error) {
+	done := make(chan struct{})
+	if !e.post(func() { err = f(); close(done) }) {
+		return ErrClosed
+	}
+	<-done
+	return err
+}
+
+// Close ends every request with ErrClosed, and returns when the device is idle. The device and the pool are the caller's again.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.signal()
+	<-e.stopped
+}
+
+// post has the goroutine run f between steps; false: it has ended, or is about to.
+func (e *Engine) post(f func()) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	e.inbox = append(e.inbox, f)
+	e.signal()
+	return true
+}
+
+func (e *Engine) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// work is the engine's goroutine.
+func (e *Engine) work() {
+	defer close(e.stopped)
+	for !e.read() {
+		st := e.scheduler.plan()
+		e.deliver()
+		if st == nil {
+			<-e.wake
+			continue
+		}
+		began := time.Now()
+		picks, err := e.compute(st)
+		e.scheduler.apply(st, picks, err, time.Since(began))
+		e.deliver()
+	}
+	e.scheduler.failAll(ErrClosed)
+	e.deliver()
+}
+
+// read does what was posted, and reports whether the engine is closed.
+func (e *Engine) read() bool {
+	e.mu.Lock()
+	inbox, closed := e.inbox, e.closed
+	e.inbox = nil
+	e.mu.Unlock()
+	for _, f := range inbox {
+		f()
+	}
+	return closed
+}
+
+// compute runs one step.
+func (e *Engine) compute(st *step) ([]sample.Pick, error) {
+	view := e.config.Pool.View(st.states...)
+	return e.config.Device.Sample(func(ops compute.Ops) compute.Tensor {
+		return e.config.Model.Forward(ops, &st.batch, view)
+	}, st.draws)
+}
+
+// deliver passes the scheduler's notes on.
+func (e *Engine) deliver() {
+	now := time.Now()
+	for _, n := range e.scheduler.notes {
+		switch {
+		case n.began:
+			n.answer.begin(n.index, now)
+		case n.err != nil:
+			n.answer.fail(n.err)
+		default:
+			n.answer.put(n.event, now)
+		}
+	}
+	clear(e.scheduler.notes)
+	e.scheduler.notes = e.scheduler.notes[:0]
+}

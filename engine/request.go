@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"memra/sample"
+)
+
+// Request is tokens, and what is wanted of them: what they say of themselves, what follows them, or both. Nobody changes it after Submit.
+type Request struct {
+	Tokens []int32 // the prompt, at least one
+
+	Limit int         // the most tokens of an answer; 0: no answer
+	Draw  sample.Draw // how a token is drawn; its Position is the engine's affair
+	First *First      // how the first one is, where that differs
+	Ends  []int32     // tokens that end an answer, and are the last of it
+	N     int         // answers, by forks: answer i draws with Seed+i; 0: 1
+
+	Score *Score // what the prompt's rows say of the tokens that follow them; nil: nothing
+
+	Tenant string // whose cached prefixes it may use, and whose turn it is
+}
+
+// First is how the first token of an answer is drawn.
+type First struct {
+	Draw   sample.Draw
+	Choose func(sample.Pick) sample.Pick // what becomes of it; nil: it is the token. Quick, for the device waits, and a function of its argument alone
+}
+
+// Score asks for the log-probability of each token of the prompt from From+1 on, given those before it: row i speaks of token i+1.
+type Score struct {
+	From int
+	Top  int // and for so many of the likeliest in its place
+}
+
+// answers is how many are wanted.
+func (r *Request) answers() int { return max(1, r.N) }
+
+// length is the most tokens of one of its sequences.
+func (r *Request) length() int { return len(r.Tokens) + r.Limit }
+
+// check reports what no device could serve.
+func (r *Request) check(vocab, context int) error {
+	given := len(r.Tokens)
+	bad := slices.IndexFunc(r.Tokens, func(t int32) bool { return t < 0 || int(t) >= vocab })
+	switch {
+	case given == 0:
+		return errors.New("engine: a request without a token, want at least one to continue or to score")
+	case bad >= 0:
+		return fmt.Errorf("engine: token %d of the prompt: %d, want 0 to %d", bad, r.Tokens[bad], vocab-1)
+	case r.Limit < 0:
+		return fmt.Errorf("engine: a limit of %d tokens, want 0 for no answer, or more", r.Limit)
+	case r.length() > context:
+		return fmt.Errorf("engine: %d tokens given and up to %d generated exceed the context of %d; shorten the prompt, ask for fewer tokens, or open the model with a larger context",
+			given, r.Limit, context)
+	case r.Score != nil && (r.Score.From < 0 || r.Score.From >= max(1, given)):
+		return fmt.Errorf("engine: scores from row %d on, want 0 to %d", r.Score.From, given-1)
+	case r.Limit == 0 && (r.Score == nil || r.Score.From+1 >= given):
+		return fmt.Errorf("engine: %d tokens, no answer, and no token to score: nothing is asked for", given)
+	case r.N < 0 || r.N > 1 && r.Limit == 0:
+		return fmt.Errorf("engine: %d answers of up to %d tokens, want none negative, and one without an answer", r.N, r.Limit)
+	}
+	draws := []sample.Draw{r.Draw}
+	if r.First != nil {
+		draws = append(draws, r.First.Draw)
+	}
+	if r.Score != nil {
+		draws = append(draws, sample.Draw{Top: r.Score.Top})
+	}
+	for _, d := range draws {
+		if err := d.Check(vocab); err != nil {
+			return fmt.Errorf("engine: %w", err)
+		}
+	}
+	return nil
+}
