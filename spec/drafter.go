@@ -1,0 +1,67 @@
+package spec
+
+import (
+	"memra/compute"
+	"memra/sample"
+	"memra/state"
+)
+
+// Drafter guesses tokens for the sequences of one model. It belongs to the goroutine that computes.
+type Drafter interface {
+	// Kind names it, as flags do: "lookup", "mtp", "draft".
+	Kind() string
+
+	// Begin is what the drafter remembers of a sequence: nothing yet.
+	Begin() Memory
+
+	// Forward is the model's Forward of a step, with whatever the drafter takes from it. shares are those of the slots in order.
+	Forward(b *compute.Batch, s *state.View, shares []Share) func(ops compute.Ops) compute.Tensor
+
+	// Draft guesses up to Depth tokens for each ask that is given a depth, and appends them to its Drafts. Fewer are no error.
+	Draft(asks []*Ask) error
+
+	// Cost is how many seconds it takes to guess a token for each of so many sequences: 0 for none, and until that is known.
+	Cost(sequences int) float64
+
+	// Close gives back what the drafter holds on the device.
+	Close() error
+}
+
+// Memory is what a drafter remembers of a sequence.
+type Memory interface {
+	// Sight hears the sequence's tokens, of which all but the last are computed: those that it heard before, and more. It says what the
+	// next guesses would be made of, a number below Sights; guesses of a kind come true about equally often. None: it cannot guess.
+	Sight(tokens []int32) int
+
+	// Free gives back what it holds. It is empty then, and as good as new.
+	Free()
+}
+
+// None is the sight of a drafter that cannot guess; Sights is how many kinds of guesses a drafter tells apart.
+const (
+	None   = -1
+	Sights = 6
+)
+
+// Share is one sequence's part of a step.
+type Share struct {
+	Memory Memory  // nil: a sequence that is not drafted
+	Tokens []int32 // all that the sequence has, given and generated, without drafts
+	Row    int     // of the batch, the first of the sequence's, which stand side by side
+	From   int     // that row's position
+	Rows   int     // how many: those past the tokens are drafts
+}
+
+// Ask is what is to be guessed of a sequence.
+type Ask struct {
+	Sequence *Sequence
+	Tokens   []int32                          // what the sequence has; the last is not computed yet
+	Most     int                              // drafts that there is room for
+	Draw     func(drafts []int32) sample.Draw // how the token after these drafts will be drawn
+
+	Depth  int     // drafts that are wanted: the Speculator's choice
+	Drafts []int32 // the guesses
+}
+
+// memory is what the drafter remembers of the ask's sequence.
+func (a *Ask) memory() Memory { return a.Sequence.memory }

@@ -1,0 +1,162 @@
+package spec
+
+import (
+	"time"
+
+	"memra/compute"
+	"memra/state"
+)
+
+// Speculator decides how deep sequences are drafted. It belongs to the goroutine that computes.
+type Speculator struct {
+	drafter Drafter
+	most    int
+	always  bool // as deep as there is room for, whatever it costs: for tests and measurements
+	all     [Sights]acceptance
+	steps   meter
+	idle    int // times in a row that no draft was made, though some could have been
+	wait    int // such times until the next try
+	trying  int // drafts of a try that are still to come
+	stats   Stats
+}
+
+// Stats are what became of drafts.
+type Stats struct {
+	Rounds   int   // steps of a sequence with drafts
+	Drafted  []int // by depth: so many were made
+	Accepted []int // and so many were what was drawn
+}
+
+const (
+	patience    = 64   // first wait for a try
+	mostPatient = 2048 // and the last
+	tries       = 4    // rounds of a try
+)
+
+// New makes a speculator of drafts up to a depth.
+func New(d Drafter, most int) *Speculator {
+	s := &Speculator{drafter: d, most: min(max(most, 0), MostDepth), wait: patience}
+	for i := range s.all {
+		s.all[i].memory = 512
+	}
+	s.stats.Drafted, s.stats.Accepted = make([]int, s.most), make([]int, s.most)
+	return s
+}
+
+// Always has every sequence drafted as deep as there is room for, whether it pays or not.
+func (s *Speculator) Always() *Speculator {
+	s.always = true
+	return s
+}
+
+// Kind names the drafter.
+func (s *Speculator) Kind() string { return s.drafter.Kind() }
+
+// Most is the depth that New was given.
+func (s *Speculator) Most() int { return s.most }
+
+// Close gives back what the drafter holds.
+func (s *Speculator) Close() error { return s.drafter.Close() }
+
+// Sequence is what is remembered of a sequence between steps.
+type Sequence struct {
+	memory Memory
+	own    [Sights]acceptance
+	sight  int // of the last drafts
+}
+
+// Begin is a new sequence.
+func (s *Speculator) Begin() *Sequence {
+	q := &Sequence{memory: s.drafter.Begin(), sight: None}
+	for i := range q.own {
+		q.own[i].memory = 64
+	}
+	return q
+}
+
+// Free gives back what the sequence holds on the device. It may go on: it only remembers nothing.
+func (q *Sequence) Free() { q.memory.Free() }
+
+// Share is a sequence's part of a step: see Share.
+func (q *Sequence) Share(tokens []int32, row, from, rows int) Share {
+	return Share{Memory: q.memory, Tokens: tokens, Row: row, From: from, Rows: rows}
+}
+
+// Forward is the model's forward for a step.
+func (s *Speculator) Forward(b *compute.Batch, v *state.View, shares []Share) func(compute.Ops) compute.Tensor {
+	return s.drafter.Forward(b, v, shares)
+}
+
+// Draft guesses what follows each ask's tokens, as deep as pays in a step in which so many sequences decode, those that ask included.
+func (s *Speculator) Draft(decoding int, asks []*Ask) error {
+	var able []*Ask
+	for _, a := range asks {
+		a.Depth, a.Drafts = 0, a.Drafts[:0]
+		if a.Sequence.sight = a.memory().Sight(a.Tokens); a.Sequence.sight != None && min(a.Most, s.most) > 0 {
+			able = append(able, a)
+		}
+	}
+	if len(able) == 0 {
+		return nil
+	}
+	s.choose(decoding, able)
+	return s.drafter.Draft(able)
+}
+
+// choose gives each ask its depth.
+func (s *Speculator) choose(decoding int, asks []*Ask) {
+	if s.always {
+		for _, a := range asks {
+			a.Depth = min(a.Most, s.most)
+		}
+		return
+	}
+	if !s.steps.known() { // the first step is plain, so that there is something to compare with
+		return
+	}
+	chances := make([][]float64, len(asks))
+	for i, a := range asks {
+		q := a.Sequence
+		chances[i] = rates(&q.own[q.sight], &s.all[q.sight], min(a.Most, s.most))
+	}
+	chosen, pays := depths(decoding, chances, s.steps.of, s.drafter.Cost)
+	for i, a := range asks {
+		a.Depth = chosen[i]
+	}
+	switch {
+	case pays:
+		s.idle, s.wait, s.trying = 0, patience, 0
+	case s.trying > 0:
+		s.trying--
+		asks[0].Depth = 1
+	case s.idle < s.wait:
+		s.idle++
+	default: // what did not pay may pay now
+		s.idle, s.wait, s.trying = 0, min(2*s.wait, mostPatient), tries-1
+		asks[0].Depth = 1
+	}
+}
+
+// Verified hears what became of a sequence's drafts.
+func (s *Speculator) Verified(q *Sequence, drafted, accepted int) {
+	if drafted == 0 {
+		return
+	}
+	q.own[q.sight].learn(drafted, accepted)
+	s.all[q.sight].learn(drafted, accepted)
+	s.stats.Rounds++
+	for i := range drafted {
+		s.stats.Drafted[i]++
+		if i < accepted {
+			s.stats.Accepted[i]++
+		}
+	}
+}
+
+// Took hears how long a step took in which sequences decoded, and nothing else: so many rows in all.
+func (s *Speculator) Took(rows int, d time.Duration) { s.steps.learn(rows, d.Seconds()) }
+
+// Stats are what became of all drafts so far.
+func (s *Speculator) Stats() Stats {
+	return Stats{s.stats.Rounds, append([]int(nil), s.stats.Drafted...), append([]int(nil), s.stats.Accepted...)}
+}
