@@ -54,6 +54,9 @@ type Device interface {
 	// DeltaFormat is how the device stores delta-nets.
 	DeltaFormat() DeltaFormat
 
+	// NewRows makes room for rows of activations that outlive a step.
+	NewRows(rows, width int) (RowMemory, error)
+
 	// Run computes one step: it calls forward with the device's operations and returns the rows of the tensor that
 	// forward returns, valid until the next Run. A fault of the device comes back here.
 	Run(forward func(Ops) Tensor) ([][]float32, error)
@@ -85,4 +88,12 @@ func CheckDraws(draws []sample.Draw, logits Tensor) error {
 type Memory struct {
 	Free, Total int  // now, for any process, and in all; both 0: not known
 	Lazy        bool // what is reserved is taken piece by piece, as it is written: reserving more than is free may do no harm
+}
+
+// RowMemory is rows of activations, [Rows, Width], that a step leaves to later ones (Ops.Keep).
+type RowMemory interface {
+	Rows() int
+	Width() int
+	// Close frees the memory.
+	Close() error
 }

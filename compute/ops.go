@@ -158,6 +158,13 @@ type Ops interface {
 
 	// Logits are a matmul of the rows that ask for logits (Batch.Logits), in the batch's order: [len(b.Logits), vocab].
 	Logits(b *Batch, x Tensor, w Weight) Tensor
+
+	// Keep copies rows of x to the first rows of m, for later steps: m[i] = x[rows[i]]. A step may keep rows in a memory once, and then
+	// not read it.
+	Keep(m RowMemory, x Tensor, rows []int32)
+
+	// Kept are rows that an earlier step has kept: y[i] = m[rows[i]]. Shape: y [len(rows), m.Width()].
+	Kept(m RowMemory, rows []int32) Tensor
 }
 
 // QK says how queries and keys are prepared.
