@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -8,14 +9,19 @@ import (
 // MaxTop is how many of the likeliest tokens a Draw may ask for at most.
 const MaxTop = 1024
 
-// A Draw is what is asked of a row of logits: a token by Params, or what the row says of a given one.
+// A Draw is what is asked of a row of logits: a token by Params, or what the row says of a given one. Where Params have penalties,
+// biases or banned tokens, a History makes it.
 type Draw struct {
 	Params
-	Position int   // of the row, absolute (not of the token that it predicts): what the noise depends on
-	Given    bool  // draw nothing: the token is Token
-	Token    int32 // where Given
-	LogProb  bool  // the token's log-probability is wanted
-	Top      int   // and so many of the likeliest tokens with theirs, at most MaxTop
+	Adjust   []Adjustment // of tokens' logits, before all else; each token once, in any order
+	Position int          // of the row, absolute (not of the token that it predicts): what the noise depends on
+	Given    bool         // draw nothing: the token is Token
+	Token    int32        // where Given
+	LogProb  bool         // the token's log-probability is wanted
+	Top      int          // and so many of the likeliest tokens with theirs, at most MaxTop
+	Filtered bool         // of what is drawn from, after adjustments, temperature and filters; otherwise of the raw logits
+
+	adjusted bool // a History made it: Adjust is what Params ask for
 }
 
 // Check reports the first field that no row of a vocabulary could answer.
@@ -25,14 +31,16 @@ func (d Draw) Check(vocab int) error {
 		return fmt.Errorf("sample: %d of the likeliest tokens asked for, want 0 to %d", d.Top, MaxTop)
 	case d.Given && (d.Token < 0 || int(d.Token) >= vocab):
 		return fmt.Errorf("sample: given token %d, want 0 to %d", d.Token, vocab-1)
+	case !d.adjusted && d.Params.adjusts():
+		return errors.New("sample: a draw has penalties, biases or banned tokens, and no history; let History.Draw make it")
 	}
-	return d.Params.Validate()
+	return d.Params.check()
 }
 
 // A Pick is the answer to a Draw.
 type Pick struct {
 	Token   int32
-	LogProb float32        // of Token, from the raw logits; where asked for
+	LogProb float32        // of Token; where asked for
 	Top     []TokenLogProb // likeliest first, smaller token first among equals; fewer where fewer are above -Inf
 	Err     error          // a *RowError: the row gives no token
 }

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -103,17 +104,19 @@ func TestTopPKeepsTheShareOfTheExactSoftmax(t *testing.T) {
 		row := randomRow(r, 20_000, 0)
 		p := Params{Temperature: 0.5 + 3*r.Float32(), TopP: r.Float32()}
 		best, _ := argmax(row)
-		w := weigher{float64(row[best]), float64(p.Temperature)}
+		w := func(x float32) float64 {
+			return math.Exp((float64(x) - float64(row[best])) / float64(p.Temperature))
+		}
 		total, kept, last := 0.0, 0.0, inf
 		for _, x := range row {
-			total += w.weight(x)
+			total += w(x)
 		}
-		for _, c := range new(Sampler).filter(p, row, row[best]) {
-			kept += w.weight(c.logit)
+		for _, c := range keptBy(p, row) {
+			kept += w(c.logit)
 			last = min(last, c.logit)
 		}
-		if share := float64(p.TopP); kept/total < share-1e-8 || (kept-w.weight(last))/total > share+1e-8 {
-			t.Errorf("draw %d: %+v keeps %v of the probability, %v without the last token", i, p, kept/total, (kept-w.weight(last))/total)
+		if share := float64(p.TopP); kept/total < share-1e-8 || (kept-w(last))/total > share+1e-8 {
+			t.Errorf("draw %d: %+v keeps %v of the probability, %v without the last token", i, p, kept/total, (kept-w(last))/total)
 		}
 	}
 }

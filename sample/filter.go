@@ -2,7 +2,6 @@ package sample
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 )
 
@@ -24,50 +23,67 @@ func compare(a, b candidate) int {
 	return 1 // no two candidates are equal: their tokens differ
 }
 
-// scratch is memory that filter reuses from call to call.
-type scratch struct {
-	kept  []candidate
-	units []uint64
-}
+// run is a run of the order of candidates, from first to last. What a filter leaves of a run is a run.
+type run struct{ first, last candidate }
 
-// unfiltered reports whether every token of a vocabulary is kept.
-func (p Params) unfiltered(vocab int) bool {
-	return !p.limitsK(vocab) && !p.limitsP() && p.MinP == 0
-}
+// everything is all that is above -Inf.
+var everything = run{candidate{float32(math.Inf(1)), -1}, candidate{float32(math.Inf(-1)), -1}}
 
-func (p Params) limitsK(vocab int) bool { return p.TopK > 0 && p.TopK < vocab }
-func (p Params) limitsP() bool          { return p.TopP > 0 && p.TopP < 1 }
+func (r run) has(c candidate) bool { return !c.before(r.first) && !r.last.before(c) }
 
-// filter returns the tokens that top-k, then top-p, then min-p keep, in no stated order. largest is the row's largest
-// logit. A token's weight is e^((logit-largest)/Temperature), so the likeliest token weighs 1 and every filter keeps it;
-// a token at -Inf is never kept. On a boundary, equal logits are kept from the smallest token on.
-//
-// Top-p counts weights in whole units of 2^-44, dropping the rest: integers add up to the same in any order, so whoever adds
-// them, and sorts or does not, finds the same boundary. It keeps the fewest first candidates that hold TopP of the units, the
-// product rounded to float64 and then up, that all of what top-k kept have.
-func (s *scratch) filter(p Params, logits []float32, largest float32) []candidate {
-	w := weigher{largest: float64(largest), temperature: float64(p.Temperature)}
-	minP := float64(p.MinP)
-	switch {
-	case p.limitsK(len(logits)):
-		s.kept = topK(s.kept[:0], logits, p.TopK)
-		if p.limitsP() {
-			s.cutP(w, p.TopP)
+// runOf is the run that candidates make up, of which there is at least one.
+func runOf(kept []candidate) run {
+	r := run{kept[0], kept[0]}
+	for _, c := range kept[1:] {
+		if c.before(r.first) {
+			r.first = c
+		} else if r.last.before(c) {
+			r.last = c
 		}
-	case p.limitsP():
-		s.headP(w, logits, p.TopP)
-	default:
-		s.kept = s.kept[:0]
-		floor := log(minP) - 1e-3 // far below the error of exp and log: spares an exponential for most tokens
-		for i, x := range logits {
-			if w.exponent(x) >= floor && w.weight(x) >= minP {
-				s.kept = append(s.kept, candidate{x, int32(i)})
-			}
-		}
-		return s.kept
 	}
-	if minP > 0 {
-		s.kept = slices.DeleteFunc(s.kept, func(c candidate) bool { return w.weight(c.logit) < minP })
+	return r
+}
+
+// scratch is memory that draws reuse from call to call. The candidates that are left of a row are all of them, or those in kept.
+type scratch struct {
+	logits []float32
+	all    bool
+	kept   []candidate
+	sorted bool
+
+	deviations []float32
+	ring       []deviant
+	were       []float32 // logits before adjustments
+}
+
+// filter returns the tokens that the filters of a plan keep, in no stated order: at least one. largest is the row's largest logit.
+//
+// A token weighs e^exponent with exponent = (logit-largest)/temperature, the temperature being 1 for filters that come before it in the
+// order. Sums of weights are counted in whole units of 2^-44, dropping the rest of each: integers add up to the same in any order, so
+// whoever adds them, and sorts or does not, finds the same boundary. On a boundary, equal logits are kept from the smallest token on.
+//
+// The largest logit of a row is never dropped but by typical and XTC; a token at -Inf is never kept.
+func (s *scratch) filter(d *Draw, p Plan, logits []float32, largest float32) []candidate {
+	s.logits, s.all = logits, true
+	w := weigher{float64(largest), 1}
+	for i, f := range p.Filters() {
+		if i == p.Cold() {
+			w.temperature = float64(d.Temperature)
+		}
+		switch f {
+		case ByTopNSigma:
+			s.topNSigma(w, d.TopNSigma)
+		case ByTopK:
+			s.topK(d.TopK)
+		case ByTypical:
+			s.typical(w, d.Typical)
+		case ByTopP:
+			s.topP(w, d.TopP)
+		case ByMinP:
+			s.minP(w, d.MinP)
+		case ByXTC:
+			s.xtc(w, d.XTC.Threshold)
+		}
 	}
 	return s.kept
 }
@@ -76,43 +92,295 @@ func (s *scratch) filter(p Params, logits []float32, largest float32) []candidat
 type weigher struct{ largest, temperature float64 }
 
 func (w weigher) exponent(logit float32) float64 { return (float64(logit) - w.largest) / w.temperature }
-func (w weigher) weight(logit float32) float64   { return exp(w.exponent(logit)) }
 
 const (
 	unit    = 0x1p-44 // a vocabulary of a million adds up to less than 2^64 of them
 	noUnits = -31     // e^-31 is less than one
 )
 
-// units is the weight in units of 2^-44, rounded down.
-func (w weigher) units(logit float32) uint64 {
-	e := w.exponent(logit)
-	if e < noUnits {
+// units is the weight of an exponent in units of 2^-44, rounded down.
+func units(exponent float64) uint64 {
+	if exponent < noUnits {
 		return 0
 	}
-	return uint64(exp(e) / unit)
+	return uint64(exp(exponent) / unit)
 }
 
-// share is the least whole number of units that is TopP of the total.
-func share(topP float32, total uint64) uint64 {
-	return uint64(math.Ceil(float64(topP) * float64(total)))
+// share is the least whole number of units that is a part p of the total: the product rounded to float64, and then up.
+func share(p float32, total uint64) uint64 {
+	return uint64(math.Ceil(float64(p) * float64(total)))
 }
 
-// topK appends the k first candidates of logits to dst, sorted. It keeps a heap with the last of them on top, which few
-// logits of a long row beat.
-func topK(dst []candidate, logits []float32, k int) []candidate {
-	h := dst
-	for i, x := range logits {
-		if math.IsInf(float64(x), -1) {
+// list makes kept the candidates that are left.
+func (s *scratch) list() []candidate {
+	if s.all {
+		s.all, s.sorted, s.kept = false, false, s.kept[:0]
+		for i, x := range s.logits {
+			if !math.IsInf(float64(x), -1) {
+				s.kept = append(s.kept, candidate{x, int32(i)})
+			}
+		}
+	}
+	return s.kept
+}
+
+// first is the first candidate that is left; largest is the row's largest logit.
+func (s *scratch) first(largest float64) float32 {
+	if s.all {
+		return float32(largest)
+	}
+	return runOf(s.kept).first.logit
+}
+
+// topNSigma keeps logits that are at least first - n·σ: first is the largest left, and σ the standard deviation of all that the row has
+// above -Inf, whatever was left of it.
+func (s *scratch) topNSigma(w weigher, n float32) {
+	floor := float64(s.first(w.largest)) - float64(float64(n)*deviation(s.logits, w.largest))
+	s.floor(w, func(x float32) bool { return float64(x) >= floor })
+}
+
+// deviation is the standard deviation of the logits above -Inf. With d = logit - largest:
+//
+//	σ = sqrt(max(0, Σd²/n - (Σd/n)²))
+//
+// in float64. Order: that of LogProbs.
+func deviation(logits []float32, largest float64) float64 {
+	var sum, squares float64
+	n := 0
+	for len(logits) > 0 {
+		part := logits[:min(segment, len(logits))]
+		logits = logits[len(part):]
+		var lane, square [lanes]float64
+		for i, x := range part {
+			if math.IsInf(float64(x), -1) {
+				continue
+			}
+			d := float64(x) - largest
+			lane[i%lanes] += d
+			square[i%lanes] += float64(d * d)
+			n++
+		}
+		sum += fold(&lane)
+		squares += fold(&square)
+	}
+	mean := sum / float64(n)
+	return math.Sqrt(max(0, squares/float64(n)-float64(mean*mean)))
+}
+
+// topK keeps the k first candidates.
+func (s *scratch) topK(k int) {
+	if s.all {
+		s.kept, s.all, s.sorted = topK(s.kept[:0], s.logits, k, everything), false, true
+		return
+	}
+	s.sort()
+	s.kept = s.kept[:min(k, len(s.kept))]
+}
+
+func (s *scratch) sort() {
+	if !s.sorted {
+		slices.SortFunc(s.kept, compare)
+		s.sorted = true
+	}
+}
+
+// topP keeps the fewest first candidates that hold the share p of the units of all that are left. Sorting everything would cost more
+// than all else here, so the units are added by the whole part of their exponent first, and what cannot complete the share is dropped.
+func (s *scratch) topP(w weigher, p float32) {
+	var mass [-noUnits + 1]uint64
+	total := uint64(0)
+	kept := s.list()
+	for _, c := range kept {
+		e := w.exponent(c.logit)
+		if e < noUnits {
 			continue
 		}
+		u := units(e)
+		mass[int(-e)] += u
+		total += u
+	}
+	if !s.sorted {
+		s.kept = s.near(w, kept, &mass, share(p, total))
+		s.sort()
+	}
+	want, sum := share(p, total), uint64(0)
+	for i, c := range s.kept {
+		if sum += units(w.exponent(c.logit)); sum >= want {
+			s.kept = s.kept[:i+1]
+			return
+		}
+	}
+}
+
+// near keeps the candidates of so many whole parts of exponents as have the units that are wanted; the first one in any case.
+func (s *scratch) near(w weigher, kept []candidate, mass *[-noUnits + 1]uint64, want uint64) []candidate {
+	if want == 0 { // nothing that is left weighs a unit
+		return append(kept[:0], runOf(kept).first)
+	}
+	most, sum := 0, mass[0]
+	for sum < want {
+		most++
+		sum += mass[most]
+	}
+	return slices.DeleteFunc(kept, func(c candidate) bool { return w.exponent(c.logit) <= float64(-most-1) })
+}
+
+// minP keeps candidates whose exponent is at least log(p) + that of the first left.
+func (s *scratch) minP(w weigher, p float32) {
+	floor := log(float64(p)) + w.exponent(s.first(w.largest))
+	s.floor(w, func(x float32) bool { return w.exponent(x) >= floor })
+}
+
+// floor keeps logits for which enough, which is true from some logit on, is true.
+func (s *scratch) floor(w weigher, enough func(float32) bool) {
+	least := leastLogit(float32(w.largest), enough)
+	if !s.all {
+		s.kept = slices.DeleteFunc(s.kept, func(c candidate) bool { return c.logit < least })
+		return
+	}
+	s.all, s.sorted, s.kept = false, false, s.kept[:0]
+	for i, x := range s.logits {
+		if x >= least {
+			s.kept = append(s.kept, candidate{x, int32(i)})
+		}
+	}
+}
+
+// leastLogit is the smallest finite logit for which enough is true, which is so from some logit up to from.
+func leastLogit(from float32, enough func(float32) bool) float32 {
+	low, high := key(-math.MaxFloat32), key(from)
+	for low < high {
+		if middle := low + (high-low)/2; enough(logitOf(middle)) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return logitOf(low)
+}
+
+// key is a number in the order of logits: a larger logit has a larger one.
+func key(x float32) uint32 {
+	u := math.Float32bits(x + 0) // -0 is 0
+	if u>>31 != 0 {
+		return ^u
+	}
+	return u | 1<<31
+}
+
+func logitOf(key uint32) float32 {
+	if key>>31 != 0 {
+		return math.Float32frombits(key &^ (1 << 31))
+	}
+	return math.Float32frombits(^key)
+}
+
+// deviant is a candidate's distance from what typical expects, and its units.
+type deviant struct {
+	distance float32
+	units    uint64
+}
+
+// typical keeps the candidates whose exponents are nearest to the mean exponent, those of equal distance together, and no more than it takes
+// for them to hold the share p of the units of all that are left. A token's information is -log(probability), which is a
+// constant less its exponent, so this distance is that from the entropy ("locally typical sampling", arXiv:2202.00666).
+//
+//	mean = -(Σ floor(e^exponent · -exponent / 2^-44)) / (Σ units)    distance = |exponent - mean|
+//
+// in float64; the distance rounded to float32. If nothing that is left weighs a unit, all is kept.
+func (s *scratch) typical(w weigher, p float32) {
+	kept := s.list()
+	total, moment := uint64(0), uint64(0)
+	for _, c := range kept {
+		if e := w.exponent(c.logit); e >= noUnits {
+			weight := exp(e)
+			total += uint64(weight / unit)
+			moment += uint64(float64(weight*-e) / unit)
+		}
+	}
+	if total == 0 {
+		return
+	}
+	mean := -(float64(moment) / float64(total))
+	distance := func(c candidate) float32 { return float32(math.Abs(w.exponent(c.logit) - mean)) }
+	limit := s.reach(w, kept, distance, share(p, total))
+	s.kept = slices.DeleteFunc(kept, func(c candidate) bool { return distance(c) > limit })
+}
+
+// reach is the distance at which the units of nearer candidates and its own come to `want`. It adds by the first bits of distances, and
+// sorts those alone that have the bits with which the sum is reached.
+func (s *scratch) reach(w weigher, kept []candidate, distance func(candidate) float32, want uint64) float32 {
+	const drop = 20
+	var mass [1 << (31 - drop)]uint64
+	s.deviations = s.deviations[:0]
+	for _, c := range kept {
+		d := distance(c)
+		s.deviations = append(s.deviations, d)
+		mass[math.Float32bits(d)>>drop] += units(w.exponent(c.logit))
+	}
+	bin, sum := uint32(0), uint64(0)
+	for ; sum+mass[bin] < want; bin++ {
+		sum += mass[bin]
+	}
+	s.ring = s.ring[:0]
+	for i, d := range s.deviations {
+		if math.Float32bits(d)>>drop == bin {
+			s.ring = append(s.ring, deviant{d, units(w.exponent(kept[i].logit))})
+		}
+	}
+	slices.SortFunc(s.ring, func(a, b deviant) int {
+		if a.distance < b.distance {
+			return -1
+		}
+		return 1
+	})
+	for _, d := range s.ring {
+		if sum += d.units; sum >= want {
+			return d.distance
+		}
+	}
+	panic("sample: typical: less than the units of all")
+}
+
+// xtc drops, of the candidates whose exponent is at least log(threshold · units left · 2^-44), all but the last: of those that are at
+// least so likely, the least likely one stays. If nothing that is left weighs a unit, all is kept.
+func (s *scratch) xtc(w weigher, threshold float32) {
+	kept := s.list()
+	total := uint64(0)
+	for _, c := range kept {
+		total += units(w.exponent(c.logit))
+	}
+	if total == 0 {
+		return
+	}
+	floor := log(float64(float64(threshold)*float64(total)) * unit)
+	last, found := candidate{}, false
+	for _, c := range kept {
+		if w.exponent(c.logit) >= floor && (!found || last.before(c)) {
+			last, found = c, true
+		}
+	}
+	if found {
+		s.kept = slices.DeleteFunc(kept, func(c candidate) bool { return c.before(last) })
+	}
+}
+
+// topK appends the k first candidates of logits in r to dst, sorted. It keeps a heap with the last of them on top, which few
+// logits of a long row beat.
+func topK(dst []candidate, logits []float32, k int, r run) []candidate {
+	h := dst
+	for i, x := range logits {
 		c := candidate{x, int32(i)}
 		switch {
 		case len(h) < k:
+			if !r.has(c) {
+				continue
+			}
 			h = append(h, c)
 			for j := len(h) - 1; j > 0 && h[(j-1)/2].before(h[j]); j = (j - 1) / 2 {
 				h[j], h[(j-1)/2] = h[(j-1)/2], h[j]
 			}
-		case c.before(h[0]):
+		case c.before(h[0]) && r.has(c):
 			h[0] = c
 			for j := 0; ; {
 				last := j
@@ -131,57 +399,4 @@ func topK(dst []candidate, logits []float32, k int) []candidate {
 	}
 	slices.SortFunc(h, compare)
 	return h
-}
-
-// cutP shortens the sorted s.kept to its top-p head.
-func (s *scratch) cutP(w weigher, topP float32) {
-	s.units = s.units[:0]
-	total := uint64(0)
-	for _, c := range s.kept {
-		u := w.units(c.logit)
-		s.units = append(s.units, u)
-		total += u
-	}
-	want, sum := share(topP, total), uint64(0)
-	for i, u := range s.units {
-		if sum += u; sum >= want {
-			s.kept = s.kept[:i+1]
-			return
-		}
-	}
-}
-
-// headP sets s.kept to the top-p head of the whole row. Sorting everything would cost more than all else here, so it
-// adds the units by their number of bits first and sorts only down to the number that completes the share.
-func (s *scratch) headP(w weigher, logits []float32, topP float32) {
-	s.units = slices.Grow(s.units[:0], len(logits))[:len(logits)]
-	var mass [64]uint64 // of tokens of so many bits
-	total := uint64(0)
-	for i, x := range logits {
-		u := w.units(x)
-		s.units[i] = u
-		mass[bits.Len64(u)] += u
-		total += u
-	}
-	want := share(topP, total)
-	least, sum := len(mass)-1, uint64(0)
-	for ; least > 1; least-- {
-		if sum += mass[least]; sum >= want {
-			break
-		}
-	}
-	s.kept = s.kept[:0]
-	for i, x := range logits {
-		if bits.Len64(s.units[i]) >= least {
-			s.kept = append(s.kept, candidate{x, int32(i)})
-		}
-	}
-	slices.SortFunc(s.kept, compare)
-	sum = 0
-	for i, c := range s.kept {
-		if sum += s.units[c.token]; sum >= want {
-			s.kept = s.kept[:i+1]
-			return
-		}
-	}
 }

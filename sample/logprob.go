@@ -2,12 +2,13 @@ package sample
 
 import "fmt"
 
-// A Distribution is the softmax of a row of raw logits: what the model said, whatever the sampler then did with it.
-// It refers to the row and is valid while the row is.
+// A Distribution is the probabilities that a row of logits stands for: of the raw logits, what the model said, whatever the sampler then
+// did with it; or of what is drawn from. It refers to the row and is valid while the row is.
 type Distribution struct {
 	logits  []float32
-	largest float64
-	logSum  float64 // log of the sum over tokens of e^(logit-largest)
+	kept    run
+	weigher         // relative to the first of kept
+	logSum  float64 // log of the sum over kept of e^exponent
 }
 
 // TokenLogProb is a token and the natural logarithm of its probability.
@@ -23,6 +24,9 @@ type TokenLogProb struct {
 // All in float64, rounded once to float32. Order: within a segment of 4096 tokens, token i is added to lane i%256, tokens
 // ascending, then the upper half of the lanes onto the lower until one is left; segments are added ascending. So a device may
 // give a segment to 256 threads, and every segment to others. Its error is a *RowError.
+//
+// Log-probabilities of what is drawn from (Draw.Filtered) have (x[t] - max x)/temperature for x[t] - max x, the maximum and the sum being
+// over what the filters kept, in the same order; other tokens are at -Inf. A temperature of 0 leaves one token.
 func LogProbs(logits []float32) (Distribution, error) {
 	best, err := argmax(logits)
 	if err != nil {
@@ -38,23 +42,44 @@ const (
 
 // distribution normalises a row whose largest logit is that of token best.
 func distribution(logits []float32, best int32) Distribution {
-	d := Distribution{logits: logits, largest: float64(logits[best])}
-	sum := 0.0
-	for len(logits) > 0 {
-		n := min(segment, len(logits))
-		sum += d.weigh(logits[:n])
-		logits = logits[n:]
-	}
-	d.logSum = log(sum)
+	d := Distribution{logits: logits, kept: everything, weigher: weigher{float64(logits[best]), 1}}
+	d.logSum = log(d.sum(func(part []float32, _ int, lane *[lanes]float64) {
+		for i, x := range part {
+			lane[i%lanes] += exp(float64(x) - d.largest)
+		}
+	}))
 	return d
 }
 
-// weigh adds up a segment.
-func (d *Distribution) weigh(logits []float32) float64 {
-	var lane [lanes]float64
-	for i, x := range logits {
-		lane[i%lanes] += exp(float64(x) - d.largest)
+// filtered normalises what is left of a row.
+func filtered(logits []float32, kept run, temperature float32) Distribution {
+	d := Distribution{logits: logits, kept: kept, weigher: weigher{float64(kept.first.logit), float64(temperature)}}
+	if temperature == 0 {
+		d.kept.last, d.temperature = d.kept.first, 1
 	}
+	d.logSum = log(d.sum(func(part []float32, from int, lane *[lanes]float64) {
+		for i, x := range part {
+			if d.kept.has(candidate{x, int32(from + i)}) {
+				lane[i%lanes] += exp(d.exponent(x))
+			}
+		}
+	}))
+	return d
+}
+
+// sum adds up what add makes of the lanes of segments.
+func (d *Distribution) sum(add func(part []float32, from int, lane *[lanes]float64)) float64 {
+	sum := 0.0
+	for from := 0; from < len(d.logits); from += segment {
+		var lane [lanes]float64
+		add(d.logits[from:min(from+segment, len(d.logits))], from, &lane)
+		sum += fold(&lane)
+	}
+	return sum
+}
+
+// fold adds up lanes.
+func fold(lane *[lanes]float64) float64 {
 	for half := lanes / 2; half > 0; half /= 2 {
 		for j := range half {
 			lane[j] += lane[j+half]
@@ -63,9 +88,13 @@ func (d *Distribution) weigh(logits []float32) float64 {
 	return lane[0]
 }
 
-// Of returns the log-probability of a token: -Inf for a token whose logit is. It panics if the row has no such token.
+// Of returns the log-probability of a token: -Inf for a token that cannot be drawn. It panics if the row has no such token.
 func (d Distribution) Of(token int32) float32 {
-	return float32((float64(d.logits[token]) - d.largest) - d.logSum)
+	c := candidate{d.logits[token], token}
+	if !d.kept.has(c) {
+		return everything.last.logit
+	}
+	return float32(d.exponent(c.logit) - d.logSum)
 }
 
 // Top returns the k likeliest tokens (fewer where fewer are above -Inf), likeliest first, smaller token first among
@@ -74,7 +103,7 @@ func (d Distribution) Top(k int) []TokenLogProb {
 	if k <= 0 {
 		return nil
 	}
-	first := topK(nil, d.logits, k)
+	first := topK(nil, d.logits, k, d.kept)
 	top := make([]TokenLogProb, len(first))
 	for i, c := range first {
 		top[i] = TokenLogProb{c.token, d.Of(c.token)}

@@ -1,41 +1,71 @@
 package sample
 
-import "math"
-
 // A Sampler answers draws. It remembers nothing between them but scratch memory: a Pick is a function of the row and the Draw.
 // The zero Sampler is ready. It is not safe for concurrent use; give each goroutine its own.
 type Sampler struct{ scratch }
 
-// Draw answers a draw, which Check has passed, from the logits [vocab] of its row. It does not change logits.
+// Draw answers a draw, which Check has passed, from the logits [vocab] of its row. It leaves logits as they were; while it runs, a draw with
+// adjustments has them changed.
 //
 // Greedy: the largest logit. Otherwise the largest of logit/Temperature + Noise among the tokens that the filters keep,
 // in float64. Of equal ones the smallest token. The log-probabilities are those of LogProbs.
 //
 // A row with a NaN or a +Inf, or with nothing above -Inf, is refused: Pick.Err.
-func (s *Sampler) Draw(logits []float32, d Draw) (p Pick) {
+func (s *Sampler) Draw(logits []float32, d Draw) Pick {
+	if len(d.Adjust) == 0 || d.Given && !d.Filtered {
+		return s.draw(logits, &d, true)
+	}
+	s.adjust(logits, &d)
+	p := s.draw(logits, &d, d.Filtered)
+	s.restore(logits, &d)
+	if p.Err == nil && !d.Filtered && (d.LogProb || d.Top > 0) {
+		q, _ := LogProbs(logits) // adjusted it was sound, so it is
+		q.report(&d, &p)
+	}
+	return p
+}
+
+// draw answers from adjusted logits; report says whether the answer's log-probabilities are of these.
+func (s *Sampler) draw(logits []float32, d *Draw, report bool) (p Pick) {
 	best, err := argmax(logits)
 	if err != nil {
 		return d.Refuse(err)
+	}
+	report = report && (d.LogProb || d.Top > 0)
+	var plan Plan
+	if !d.Given || report && d.Filtered {
+		plan = d.Plan(len(logits))
+	}
+	left := run{candidate{logits[best], best}, everything.last}
+	if plan.n > 0 {
+		left = runOf(s.filter(d, plan, logits, logits[best]))
 	}
 	g := gumbelMaximum{seed: d.Seed, position: d.Position, temperature: float64(d.Temperature)}
 	switch {
 	case d.Given:
 		p.Token = d.Token
 	case d.Greedy():
-		p.Token = best
-	case d.unfiltered(len(logits)):
-		p.Token = g.ofAll(logits, best)
+		p.Token = left.first.token
+	case plan.n > 0:
+		p.Token = g.of(s.kept, left.first)
 	default:
-		p.Token = g.of(s.filter(d.Params, logits, logits[best]))
+		p.Token = g.ofAll(logits, best)
 	}
-	if d.LogProb || d.Top > 0 {
-		q := distribution(logits, best)
-		if d.LogProb {
-			p.LogProb = q.Of(p.Token)
-		}
-		p.Top = q.Top(d.Top)
+	switch {
+	case report && d.Filtered:
+		filtered(logits, left, d.Temperature).report(d, &p)
+	case report:
+		distribution(logits, best).report(d, &p)
 	}
 	return p
+}
+
+// report is what a draw asks of a distribution.
+func (q Distribution) report(d *Draw, p *Pick) {
+	if d.LogProb {
+		p.LogProb = q.Of(p.Token)
+	}
+	p.Top = q.Top(d.Top)
 }
 
 // gumbelMaximum finds the token of the largest score, logit/temperature + noise; the smallest of equal ones.
@@ -45,11 +75,16 @@ type gumbelMaximum struct {
 	temperature float64
 }
 
-// of is the maximum over candidates, of which there is at least one.
-func (g gumbelMaximum) of(kept []candidate) int32 {
-	token, best := int32(math.MaxInt32), math.Inf(-1)
+// of is the maximum over candidates, of which first is the first in their order. It evaluates noise only where it could win.
+func (g gumbelMaximum) of(kept []candidate, first candidate) int32 {
+	token := first.token
+	best := float64(first.logit)/g.temperature + Noise(g.seed, g.position, token)
 	for _, c := range kept {
-		y := float64(c.logit)/g.temperature + Noise(g.seed, g.position, c.token)
+		y := float64(c.logit) / g.temperature
+		if y+gumbelMax < best {
+			continue
+		}
+		y += Noise(g.seed, g.position, c.token)
 		if y > best || y == best && c.token < token {
 			token, best = c.token, y
 		}

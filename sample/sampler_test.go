@@ -21,6 +21,19 @@ func pick(t testing.TB, s *Sampler, p Params, row []float32, position int) int32
 	return picked.Token
 }
 
+// keptBy is what filters keep, in the order of candidates; nil where none is on.
+func keptBy(p Params, row []float32) []candidate {
+	d := Draw{Params: p}
+	plan := d.Plan(len(row))
+	if len(plan.Filters()) == 0 {
+		return nil
+	}
+	best, _ := argmax(row)
+	kept := slices.Clone(new(Sampler).filter(&d, plan, row, row[best]))
+	slices.SortFunc(kept, compare)
+	return kept
+}
+
 // randomRow has the spread of a language model's logits, with ties when grain > 0.
 func randomRow(r *rand.Rand, vocab int, grain float64) []float32 {
 	row := make([]float32, vocab)
@@ -178,10 +191,7 @@ func TestDrawAgreesWithItsDefinition(t *testing.T) {
 				if got := pick(t, &s, p, row, i); got != want {
 					t.Fatalf("row %d of %d logits: token %d, want %d", i, len(row), got, want)
 				}
-				if !p.unfiltered(len(row)) {
-					best, _ := argmax(row)
-					got := slices.Clone(s.filter(p, row, row[best]))
-					slices.SortFunc(got, compare)
+				if got := keptBy(p, row); got != nil {
 					if !slices.Equal(got, kept) {
 						t.Fatalf("row %d: %d tokens kept, want %d", i, len(got), len(kept))
 					}
@@ -205,7 +215,7 @@ func TestTiesOnABoundaryGoToTheSmallerTokens(t *testing.T) {
 		{Params{Temperature: 1, TopK: 3, TopP: 0.5}, []candidate{{2, 1}, {2, 2}}},
 		{Params{Temperature: 1, MinP: 1}, []candidate{{2, 1}, {2, 2}, {2, 3}}},
 	} {
-		if got := new(Sampler).filter(c.p, row, 2); !slices.Equal(got, c.want) {
+		if got := keptBy(c.p, row); !slices.Equal(got, c.want) {
 			t.Errorf("%+v keeps %v, want %v", c.p, got, c.want)
 		}
 	}

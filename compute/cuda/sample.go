@@ -124,6 +124,9 @@ func (s *step) sample(logits compute.Tensor, draws []sample.Draw) (at pointer, s
 	var weigh, choose, draw bool
 	inputs := unsafe.Slice((*drawInput)(unsafe.Pointer(&host[0])), len(draws))
 	for i, d := range draws {
+		if len(d.Adjust) > 0 || d.Order != nil || d.Filtered || d.TopNSigma > 0 || d.Typical > 0 || d.XTC.Probability > 0 {
+			s.fail(fmt.Errorf("cuda: draw %d: penalties, top-n-sigma, typical, XTC, an order and filtered log-probabilities are not computed here; take the CPU", i))
+		}
 		in := input(d, vocab)
 		inputs[i] = in
 		filters := in.topK > 0 || in.topP > 0
