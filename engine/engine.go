@@ -40,9 +40,15 @@ type Engine struct {
 
 // New starts an engine. Until Close has returned, the device and the pool are its own.
 func New(c Config) *Engine {
+	e := idle(c)
+	go e.work()
+	return e
+}
+
+// idle is an engine without its goroutine.
+func idle(c Config) *Engine {
 	e := &Engine{config: c, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	e.scheduler = newScheduler(c.Pool, noPrefixes{c.Pool}, limits{rows: c.Rows, asking: c.Asking, sequences: c.Sequences})
-	go e.work()
 	return e
 }
 
@@ -108,19 +114,24 @@ func (e *Engine) signal() {
 func (e *Engine) work() {
 	defer close(e.stopped)
 	for !e.read() {
-		st := e.scheduler.plan()
-		e.deliver()
-		if st == nil {
+		if !e.step(time.Since) {
 			<-e.wake
-			continue
 		}
-		began := time.Now()
-		picks, err := e.compute(st)
-		e.scheduler.apply(st, picks, err, time.Since(began))
-		e.deliver()
 	}
 	e.scheduler.failAll(ErrClosed)
 	e.deliver()
+}
+
+// step plans and computes one step, and tells the answers; false: there is nothing to compute. took measures time.
+func (e *Engine) step(took func(time.Time) time.Duration) bool {
+	st := e.scheduler.plan()
+	if st != nil {
+		began := time.Now()
+		picks, err := e.compute(st)
+		e.scheduler.apply(st, picks, err, took(began))
+	}
+	e.deliver()
+	return st != nil
 }
 
 // read does what was posted, and reports whether the engine is closed.
