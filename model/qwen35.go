@@ -106,7 +106,11 @@ func (m *qwen35) State() state.Layout {
 }
 
 func (m *qwen35) Forward(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor {
-	return ops.Logits(b, m.Features(ops, b, s), m.Out)
+	return m.Logits(ops, b, m.Features(ops, b, s))
+}
+
+func (m *qwen35) Logits(ops compute.Ops, b *compute.Batch, features compute.Tensor) compute.Tensor {
+	return ops.Logits(b, features, m.Out)
 }
 
 // Features are the rows' residual stream after the last layer, normalised: what logits are made of, and drafts.

@@ -12,8 +12,13 @@ type Drafter interface {
 	// DraftState says what the guessing layer remembers of each position; nil: the file has none.
 	DraftState() state.Layout
 
-	// Features are what Forward makes its logits of: [rows, width].
+	// Features are what Forward makes its logits of, [rows, FeatureWidth], and Logits are what it makes of them.
 	Features(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor
+	Logits(ops compute.Ops, b *compute.Batch, features compute.Tensor) compute.Tensor
+	FeatureWidth() int
+
+	// Remember stores of the rows what Draft would, and guesses nothing.
+	Remember(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View)
 
 	// Draft guesses. Row r of b holds the token that follows the one of which hidden[r] came, and that one's position; s is of DraftState.
 	// It returns a hidden row for each row of b, which may stand for Features in a further guess, and logits where b asks for them.
@@ -39,22 +44,37 @@ type qwen35Drafter struct {
 
 func (m *qwen35) DraftState() state.Layout { return state.KV(len(m.Drafters), m.KVHeads, m.HeadDim) }
 
+func (m *qwen35) FeatureWidth() int { return m.Width }
+
 func (m *qwen35) Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) (next, logits compute.Tensor) {
-	l, embed, norm, out := &m.Drafters[0], m.Embed, m.OutNorm, m.Out
-	if !l.Embed.IsZero() {
-		embed = l.Embed
-	}
+	l, norm, out := &m.Drafters[0], m.OutNorm, m.Out
 	if !l.OutNorm.IsZero() {
 		norm = l.OutNorm
 	}
 	if !l.Out.IsZero() {
 		out = l.Out
 	}
-	token := ops.Norm(ops.Embed(b, embed, 1), l.TokenNorm, m.Eps)
-	x := ops.Add(ops.MatMul(token, l.Token), ops.MatMul(ops.Norm(hidden, l.HiddenNorm, m.Eps), l.Hidden), 1)
-	x, n := ops.AddNorm(x, compute.Tensor{}, l.MixerNorm, m.Eps)
+	x, n := ops.AddNorm(m.guessing(ops, b, hidden), compute.Tensor{}, l.MixerNorm, m.Eps)
 	y := m.attention(ops, b, n, l.Attention, s.KV(0))
 	x, n = ops.AddNorm(x, y, l.MLPNorm, m.Eps)
 	_, next = ops.AddNorm(x, m.mlp(ops, n, &l.qwen35MLP), norm, m.Eps)
 	return next, ops.Logits(b, next, out)
+}
+
+func (m *qwen35) Remember(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) {
+	l := &m.Drafters[0]
+	n := ops.Norm(m.guessing(ops, b, hidden), l.MixerNorm, m.Eps)
+	k, v := ops.MatMul(n, l.Attention.K), ops.MatMul(n, l.Attention.V)
+	k, _ = ops.QKNormRope(b, k, compute.Tensor{}, compute.QK{HeadDim: m.HeadDim, Rope: m.Rope, QNorm: l.Attention.KNorm, Eps: m.Eps})
+	ops.AppendKV(b, s.KV(0), k, v)
+}
+
+// guessing is the residual stream that the layer begins with.
+func (m *qwen35) guessing(ops compute.Ops, b *compute.Batch, hidden compute.Tensor) compute.Tensor {
+	l, embed := &m.Drafters[0], m.Embed
+	if !l.Embed.IsZero() {
+		embed = l.Embed
+	}
+	token := ops.Norm(ops.Embed(b, embed, 1), l.TokenNorm, m.Eps)
+	return ops.Add(ops.MatMul(token, l.Token), ops.MatMul(ops.Norm(hidden, l.HiddenNorm, m.Eps), l.Hidden), 1)
 }

@@ -48,6 +48,9 @@ func TestDraftsAgreeWithTransformersParts(t *testing.T) {
 						within(t, "the drafts' state in steps of", step, features[position], p.Hidden[0][i])
 						within(t, "the drafts' logits in steps of", step, logits[position], p.Logits[i])
 					}
+					if last := remembers(t, r, drafter, pool, p.Tokens, step); !slices.Equal(last, features[n-1]) {
+						t.Errorf("in steps of %d, the last draft after what was only remembered is another than after drafts", step)
+					}
 				}
 			}
 		})
@@ -79,4 +82,59 @@ func drafts(t *testing.T, r *runner, drafter model.Drafter, pool *state.Pool, to
 		}
 	}
 	return rows
+}
+
+// remembers guesses what follows the token before the last, after having stored what drafts of those before would have.
+func remembers(t *testing.T, r *runner, drafter model.Drafter, pool *state.Pool, tokens []int32, step int) []float32 {
+	r.sequence.Free()
+	memory := pool.NewSequence()
+	defer memory.Free()
+	n := len(tokens) - 1
+	kept, err := r.device.NewRows(n, drafter.FeatureWidth())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	every := make([]int32, n)
+	for i := range every {
+		every[i] = int32(i)
+	}
+	var last []float32
+	for at := 0; at < n; at += step {
+		rows := min(step, n-at)
+		r.run(tokens[at:at+rows], func(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor {
+			x := drafter.Features(ops, b, s)
+			ops.Keep(kept, x, every[:rows])
+			return x
+		})
+		if err := memory.Extend(rows); err != nil {
+			t.Fatal(err)
+		}
+		view := pool.View(memory)
+		var before, draft compute.Batch
+		for i := range rows {
+			if at+i < n-1 {
+				before.Add(tokens[at+i+1], at+i, 0, false)
+			} else {
+				draft.Add(tokens[at+i+1], at+i, 0, true)
+			}
+		}
+		out, err := r.device.Run(func(ops compute.Ops) compute.Tensor {
+			if n := before.Rows(); n > 0 {
+				drafter.Remember(ops, &before, ops.Kept(kept, every[:n]), view)
+			}
+			if draft.Rows() == 0 {
+				return compute.Tensor{}
+			}
+			next, _ := drafter.Draft(ops, &draft, ops.Kept(kept, every[rows-1:rows]), view)
+			return next
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out) > 0 {
+			last = slices.Clone(out[0])
+		}
+	}
+	return last
 }

@@ -8,7 +8,7 @@ type step struct {
 	*Device
 	arenas [3]memory // of what comes before the layers, of even and of odd layers
 	at     *memory
-	turns  map[*compute.Rope]turns
+	turns  map[turned]turns
 	crowd  crowd // of the last Experts
 }
 
@@ -27,8 +27,14 @@ func (m *memory) reset() {
 	m.indices.reset()
 }
 
-// turns are the cosines and sines of a step's rows.
-type turns struct{ cos, sin []float32 }
+// turns are the cosines and sines of a batch's rows, turned what they are of.
+type (
+	turns  struct{ cos, sin []float32 }
+	turned struct {
+		rope  *compute.Rope
+		batch *compute.Batch
+	}
+)
 
 // buffer is the memory of a tensor: its rows, and the same quantised once a matmul has asked for it.
 type buffer struct {
@@ -44,7 +50,7 @@ func (s *step) begin() {
 		s.arenas[i].reset()
 	}
 	s.at = &s.arenas[0]
-	s.turns = map[*compute.Rope]turns{}
+	s.turns = map[turned]turns{}
 }
 
 // Layer moves on to the other arena, and ends what it held: the tensors of the layer before the last.
@@ -159,10 +165,10 @@ func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (
 }
 
 func (s *step) turnsOf(b *compute.Batch, r *compute.Rope) turns {
-	t, ok := s.turns[r]
+	t, ok := s.turns[turned{r, b}]
 	if !ok {
 		t.cos, t.sin = r.Table(b.Positions)
-		s.turns[r] = t
+		s.turns[turned{r, b}] = t
 	}
 	return t
 }

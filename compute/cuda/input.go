@@ -1,7 +1,9 @@
 package cuda
 
 import (
+	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -133,15 +135,19 @@ func (s *step) rope(r *compute.Rope, b *compute.Batch) pointer {
 		t = new(ropeTable)
 		s.ropes[r] = t
 	}
-	if s.roped[r] {
+	if slices.Contains(s.roped[r], b) {
 		return t.at
 	}
-	s.roped[r] = true
+	s.roped[r] = append(s.roped[r], b)
 	last := 0
 	for _, p := range b.Positions {
 		last = max(last, int(p)/compute.Page)
 	}
 	pageBytes := compute.Page * 4 * r.Dims
+	if last >= len(t.filled) && len(s.roped[r]) > 1 { // launches know the table's place
+		s.fail(fmt.Errorf("cuda: a batch with position %d follows one of the same step whose rotary table ends at %d; take the longer one first", last*compute.Page, len(t.filled)*compute.Page))
+		return 0
+	}
 	if last >= len(t.filled) {
 		pages := max(64, len(t.filled))
 		for pages <= last {

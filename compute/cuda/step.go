@@ -27,7 +27,7 @@ type step struct {
 	pageTables map[*[]int32]tablesInput
 	plans      map[attendKey]*attendPlan
 	sorted     map[*compute.Batch]*historyInput
-	roped      map[*compute.Rope]bool
+	roped      map[*compute.Rope][]*compute.Batch // whose positions their tables have
 	err        error // the first; later operations do nothing that matters
 }
 
@@ -131,7 +131,7 @@ func (s *step) begin() {
 	s.fills.reset()
 	s.launches, s.moves, s.err = s.launches[:0], s.moves[:0], nil
 	s.siblings.all = s.siblings.all[:0]
-	s.batches, s.pageTables, s.roped = map[*compute.Batch]*batchInput{}, map[*[]int32]tablesInput{}, map[*compute.Rope]bool{}
+	s.batches, s.pageTables, s.roped = map[*compute.Batch]*batchInput{}, map[*[]int32]tablesInput{}, map[*compute.Rope][]*compute.Batch{}
 	s.plans, s.sorted = map[attendKey]*attendPlan{}, map[*compute.Batch]*historyInput{}
 }
 
