@@ -174,8 +174,8 @@ func (m *Model) admit(r Request) (a admitted, err error) {
 	if len(a.tokens) >= m.context {
 		return a, &RequestError{TooLong: true, Err: fmt.Errorf("memra: the prompt has %d tokens and the context %d: no room for an answer; shorten the prompt or open the model with a larger context", len(a.tokens), m.context)}
 	}
-	if i := slices.IndexFunc(a.tokens, func(t int32) bool { return t < 0 || int(t) >= m.model.Vocab }); i >= 0 {
-		return a, fmt.Errorf("memra: token %d at place %d of the prompt, want 0 to %d", a.tokens[i], i, m.model.Vocab-1)
+	if err = m.inVocabulary(a.tokens); err != nil {
+		return a, err
 	}
 	a.draw = sample.Draw{Params: r.Sampling, LogProb: r.LogProbs}
 	if r.LogProbs {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"memra/sample"
 )
@@ -12,8 +13,8 @@ import (
 // Score returns each token's log-probability given those before it, and the `top` likeliest at its place. The first token
 // follows nothing: its LogProb is NaN. The figures are bit for bit those that generating the tokens gives.
 func (m *Model) Score(ctx context.Context, tokens []int32, top int) ([]Token, error) {
-	if len(tokens) == 0 {
-		return nil, errors.New("memra: no tokens to score")
+	if err := m.scorable(tokens); err != nil {
+		return nil, err
 	}
 	s, err := m.acquire(ctx)
 	if err != nil {
@@ -39,6 +40,25 @@ func (m *Model) Score(ctx context.Context, tokens []int32, top int) ([]Token, er
 		return nil
 	})
 	return scored, err
+}
+
+// scorable says why tokens cannot be scored, if they cannot.
+func (m *Model) scorable(tokens []int32) error {
+	switch {
+	case len(tokens) == 0:
+		return &RequestError{Err: errors.New("memra: no tokens to score")}
+	case len(tokens) > m.context:
+		return &RequestError{TooLong: true, Err: fmt.Errorf("memra: %d tokens to score and a context of %d; score parts, or open the model with a larger context", len(tokens), m.context)}
+	}
+	return m.inVocabulary(tokens)
+}
+
+// inVocabulary is an error of the first token that does not exist.
+func (m *Model) inVocabulary(tokens []int32) error {
+	if i := slices.IndexFunc(tokens, func(t int32) bool { return t < 0 || int(t) >= m.model.Vocab }); i >= 0 {
+		return &RequestError{Err: fmt.Errorf("memra: token %d at place %d, want 0 to %d", tokens[i], i, m.model.Vocab-1)}
+	}
+	return nil
 }
 
 // Perplexity is how well a model predicts a text.
