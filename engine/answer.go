@@ -44,9 +44,10 @@ type Done struct {
 
 // Answer is what becomes of a request, piece by piece. It may be read as slowly as one likes: nobody waits for it.
 type Answer struct {
-	engine   *Engine
-	request  *Request
-	progress []progress // of each of the request's answers
+	engine    *Engine
+	request   *Request
+	sequences []*sequence
+	progress  []progress // of each of the request's answers
 
 	mu     sync.Mutex
 	queue  []Event
@@ -59,12 +60,16 @@ type Answer struct {
 // progress is when things happened to one answer.
 type progress struct{ submitted, began, first time.Time }
 
-func newAnswer(e *Engine, r *Request) *Answer {
+func newAnswer(e *Engine, r *Request) (_ *Answer, err error) {
+	if err := r.check(e.config.Model.Vocab, e.config.Context); err != nil {
+		return nil, err
+	}
 	a := &Answer{engine: e, request: r, left: r.answers(), ready: make(chan struct{}, 1), progress: make([]progress, r.answers())}
 	for i := range a.progress {
 		a.progress[i].submitted = time.Now()
 	}
-	return a
+	a.sequences, err = r.sequences(a, e.config.Model.Vocab)
+	return a, err
 }
 
 // Next is the next event. After the last, of all answers, it is io.EOF; after a failure, the reason; and when ctx ends, ctx's error.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -55,13 +56,13 @@ func idle(c Config) *Engine {
 // Submit takes a request in. Its error says why it could never be served; whatever happens later comes with the answer. When ctx ends
 // before the answer does, the request is cancelled, and the answer ends with ctx's error.
 func (e *Engine) Submit(ctx context.Context, r Request) (*Answer, error) {
-	if err := r.check(e.config.Model.Vocab, e.config.Context); err != nil {
+	a, err := newAnswer(e, &r)
+	if err != nil {
 		return nil, err
 	}
 	if err := e.config.Pool.Fits(r.length()); err != nil {
-		return nil, errors.Join(errTooLong, err)
+		return nil, fmt.Errorf("engine: the request can never fit: %w; lower its limit of tokens, or give the KV cache more memory", err)
 	}
-	a := newAnswer(e, &r)
 	a.detach = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })
 	if !e.post(func() { e.scheduler.add(a) }) {
 		a.detach()
@@ -69,8 +70,6 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Answer, error) {
 	}
 	return a, nil
 }
-
-var errTooLong = errors.New("engine: the request can never fit: lower its limit of tokens, or give the KV cache more memory")
 
 // Between runs f between two steps, when nothing else uses the device, and waits for it.
 func (e *Engine) Between(f func() error) (err error) {

@@ -89,7 +89,11 @@ func draw(rng *rand.Rand, models int) plan {
 		}
 		r.Limit, r.N, r.Tenant = one(1, 2, 10, rng.IntN(40)), one(0, 1, 1, 1, 2, 4), []string{"", "", "b"}[rng.IntN(3)]
 		r.Draw = sample.Draw{LogProb: true, Top: one(0, 0, 3), Params: sample.Params{Seed: rng.Uint64(),
-			Temperature: []float32{0, 0.7, 1.3}[rng.IntN(3)], TopK: one(0, 0, 5, 40), TopP: []float32{0, 0, 0.9}[rng.IntN(3)], MinP: []float32{0, 0, 0.05}[rng.IntN(3)]}}
+			Temperature: []float32{0, 0.7, 1.3}[rng.IntN(3)], TopK: one(0, 0, 5, 40), TopP: []float32{0, 0, 0.9}[rng.IntN(3)], MinP: []float32{0, 0, 0.05}[rng.IntN(3)],
+			RepeatPenalty: []float32{0, 0, 1.2}[rng.IntN(3)], PresencePenalty: []float32{0, 0, 0.5}[rng.IntN(3)], PenaltyLastN: one(0, 0, 16)}}
+		if rng.IntN(6) == 0 {
+			r.Draw.DRY = sample.DRY{Multiplier: 0.8, Base: 1.75, AllowedLength: 2}
+		}
 		for range one(0, 0, 3, 40) {
 			r.Ends = append(r.Ends, rng.Int32N(tiny.Vocab))
 		}
@@ -99,7 +103,7 @@ func draw(rng *rand.Rand, models int) plan {
 			r.Limit = max(1, r.Limit)
 		}
 		if rng.IntN(6) == 0 {
-			r.First = &First{Draw: sample.Draw{Given: true, Token: 5, LogProb: true, Top: 20}, Choose: second}
+			r.First = &First{Ask: likeliest, Choose: second}
 		}
 		if i > 0 && rng.IntN(4) == 0 && n < 300 {
 			r.after = rng.IntN(i)
@@ -110,6 +114,11 @@ func draw(rng *rand.Rand, models int) plan {
 		p.requests = append(p.requests, r)
 	}
 	return p
+}
+
+func likeliest(d sample.Draw) sample.Draw {
+	d.Given, d.Token, d.LogProb, d.Top = true, 5, true, 20
+	return d
 }
 
 // second chooses the second likeliest token.
@@ -167,7 +176,10 @@ func (s subject) alone(r Request) outcome {
 	for i := range n {
 		one := r
 		one.N, one.Draw.Seed = 1, r.Draw.Seed+uint64(i)
-		a := newAnswer(e, &one)
+		a, err := newAnswer(e, &one)
+		if err != nil {
+			return outcome{err: err}
+		}
 		e.scheduler.add(a)
 		for e.step(time.Since) {
 		}
@@ -190,10 +202,9 @@ func (s subject) run(p plan) (outcomes []outcome, err error) {
 			r := &p.requests[i]
 			if r.arrive == turn {
 				left--
-				if err := r.check(s.Vocab, 1<<20); err != nil {
+				if answers[i], err = newAnswer(e, &r.Request); err != nil {
 					return nil, err
 				}
-				answers[i] = newAnswer(e, &r.Request)
 				e.scheduler.add(answers[i])
 			}
 			if r.cancel == turn && turn > 0 {

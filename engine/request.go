@@ -13,7 +13,7 @@ type Request struct {
 	Tokens []int32 // the prompt, at least one
 
 	Limit int         // the most tokens of an answer; 0: no answer
-	Draw  sample.Draw // how a token is drawn; its Position is the engine's affair
+	Draw  sample.Draw // how a token is drawn, and what is told of it: Params, LogProb, Top, Filtered; the rest is the engine's affair
 	First *First      // how the first one is, where that differs
 	Ends  []int32     // tokens that end an answer, and are the last of it
 	N     int         // answers, by forks: answer i draws with Seed+i; 0: 1
@@ -23,10 +23,10 @@ type Request struct {
 	Tenant string // whose cached prefixes it may use, and whose turn it is
 }
 
-// First is how the first token of an answer is drawn.
+// First is how the first token of an answer is drawn. Its functions are quick, for the device waits, and depend on their arguments alone.
 type First struct {
-	Draw   sample.Draw
-	Choose func(sample.Pick) sample.Pick // what becomes of it; nil: it is the token. Quick, for the device waits, and a function of its argument alone
+	Ask    func(sample.Draw) sample.Draw // what is asked instead of what the request's Draw comes to
+	Choose func(sample.Pick) sample.Pick // the token, given what the row said
 }
 
 // Score asks for the log-probability of each token of the prompt from From+1 on, given those before it: row i speaks of token i+1.
@@ -62,17 +62,43 @@ func (r *Request) check(vocab, context int) error {
 	case r.N < 0 || r.N > 1 && r.Limit == 0:
 		return fmt.Errorf("engine: %d answers of up to %d tokens, want none negative, and one without an answer", r.N, r.Limit)
 	}
-	draws := []sample.Draw{r.Draw}
-	if r.First != nil {
-		draws = append(draws, r.First.Draw)
-	}
-	if r.Score != nil {
-		draws = append(draws, sample.Draw{Top: r.Score.Top})
-	}
-	for _, d := range draws {
-		if err := d.Check(vocab); err != nil {
+	for _, top := range []int{r.Draw.Top, r.top()} {
+		if err := (sample.Draw{Top: top}).Check(vocab); err != nil {
 			return fmt.Errorf("engine: %w", err)
 		}
 	}
 	return nil
+}
+
+// top is how many likeliest tokens are wanted beside each score.
+func (r *Request) top() int {
+	if r.Score == nil {
+		return 0
+	}
+	return r.Score.Top
+}
+
+// sequences makes the request's.
+func (r *Request) sequences(a *Answer, vocab int) (list []*sequence, err error) {
+	ends := make(map[int32]bool, len(r.Ends))
+	for _, t := range r.Ends {
+		ends[t] = true
+	}
+	for i := range r.answers() {
+		q := &sequence{answer: a, request: r, index: i, ends: ends, answered: len(r.Tokens) - 1, tokens: slices.Clone(r.Tokens), done: Done{Given: len(r.Tokens)}}
+		if i == 0 && r.Score != nil {
+			q.answered = r.Score.From
+		}
+		if i > 0 {
+			q.lead = list[0]
+		}
+		params := r.Draw.Params
+		params.Seed += uint64(i)
+		if q.history, err = sample.NewHistory(params, vocab); err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
+		q.history.Append(r.Tokens...)
+		list = append(list, q)
+	}
+	return list, nil
 }

@@ -74,26 +74,12 @@ func newScheduler(pool *state.Pool, cache prefixes, l limits) *scheduler {
 
 // add takes a request in.
 func (s *scheduler) add(a *Answer) {
-	r := a.request
-	ends := make(map[int32]bool, len(r.Ends))
-	for _, t := range r.Ends {
-		ends[t] = true
-	}
-	answered := len(r.Tokens) - 1
-	if r.Score != nil {
-		answered = r.Score.From
-	}
-	var lead *sequence
-	for i := range r.answers() {
+	for _, q := range a.sequences {
 		s.last++
-		q := &sequence{id: s.last, answer: a, request: r, index: i, lead: lead, ends: ends, answered: answered,
-			tokens: slices.Clone(r.Tokens), done: Done{Given: len(r.Tokens)}}
-		if lead == nil {
-			lead, answered = q, len(r.Tokens)-1 // the scores are told once
-		}
+		q.id = s.last
 		s.waiting = append(s.waiting, q)
 	}
-	s.enter(r.Tenant, r.answers())
+	s.enter(a.request.Tenant, len(a.sequences))
 }
 
 // cancel ends a request that is of no more use. What it has computed is as good as another's.
@@ -213,6 +199,7 @@ func (s *scheduler) pack(order []*sequence) *step {
 				st.draws = append(st.draws, q.draw(i))
 			}
 		}
+		q.history.Truncate(len(q.tokens))
 		c.asking = len(st.draws) - c.from
 		st.states, st.chunks = append(st.states, q.state), append(st.chunks, c)
 		st.work.add(c.first, c.rows)

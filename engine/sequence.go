@@ -15,6 +15,7 @@ type sequence struct {
 	lead    *sequence // computes the prompt that this one forks off; nil: it computes all by itself
 
 	tokens   []int32
+	history  *sample.History // of tokens, and while a step is packed of drafts
 	drafts   []int32         // guesses of what follows tokens; they live for one step
 	state    *state.Sequence // nil: it waits
 	answered int             // rows below it have said what was asked of them
@@ -52,19 +53,19 @@ func (q *sequence) decodes() bool {
 func (q *sequence) asking(n int) int { return max(0, q.state.Len()+n-max(q.state.Len(), q.answered)) }
 
 // draw is what row i asks: what it says of the next token of the prompt, or for the token that follows. A row of a draft asks what it
-// would ask if the draft were one of the tokens.
+// would ask if the draft were one of the tokens. Rows are asked in ascending order.
 func (q *sequence) draw(i int) sample.Draw {
-	var d sample.Draw
-	switch {
-	case i+1 < q.given():
-		d = sample.Draw{Given: true, Token: q.tokens[i+1], LogProb: true, Top: q.request.Score.Top}
-	case i+1 == q.given() && q.request.First != nil:
-		d = q.request.First.Draw
-	default:
-		d = q.request.Draw
+	if i+1 < q.given() {
+		return sample.Draw{Position: i, Given: true, Token: q.tokens[i+1], LogProb: true, Top: q.request.Score.Top}
 	}
-	d.Seed += uint64(q.index)
-	d.Position = i
+	if i >= len(q.tokens) {
+		q.history.Append(q.token(i))
+	}
+	d, ask := q.history.Draw(), q.request.Draw
+	d.LogProb, d.Top, d.Filtered = ask.LogProb, ask.Top, ask.Filtered
+	if q.request.First != nil && i+1 == q.given() {
+		return q.request.First.Ask(d)
+	}
 	return d
 }
 
@@ -84,10 +85,11 @@ func (q *sequence) take(p sample.Pick) (Event, bool) {
 	if i+1 < q.given() {
 		return Event{Index: q.index, Scored: true, Token: p.Token, LogProb: p.LogProb, Top: p.Top}, true
 	}
-	if f := q.request.First; f != nil && f.Choose != nil && i+1 == q.given() {
+	if f := q.request.First; f != nil && i+1 == q.given() {
 		p = f.Choose(p)
 	}
 	q.tokens = append(q.tokens, p.Token)
+	q.history.Append(p.Token)
 	e := Event{Index: q.index, Token: p.Token, LogProb: p.LogProb, Top: p.Top}
 	q.done.Generated++
 	switch {
