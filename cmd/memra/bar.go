@@ -40,6 +40,15 @@ func (b *bar) set(done, total int) {
 	_ = b.drawn.Set64(int64(done)) // it could only not be drawn
 }
 
+// describe changes what stands before the bar.
+func (b *bar) describe(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.drawn != nil {
+		b.drawn.Describe(what)
+	}
+}
+
 func (b *bar) finish() {
 	if b.drawn != nil {
 		_ = b.drawn.Finish()

@@ -143,11 +143,11 @@ type requestFlags struct {
 	after   []string
 }
 
-// add adds the flags; predict is what -n is unless given.
+// add adds the flags; predict is what -n is unless given, and the temperature in f what that is.
 func (f *requestFlags) add(cmd *cobra.Command, predict int) {
 	flags := cmd.Flags()
 	flags.IntVarP(&f.predict, "predict", "n", predict, "most tokens of an answer; -1: until the model ends it or the context is full")
-	flags.Float32Var(&f.params.Temperature, "temperature", 0, "0 takes the likeliest token each time, 1 draws from the model's own distribution; also --temp")
+	flags.Float32Var(&f.params.Temperature, "temperature", f.params.Temperature, "0 takes the likeliest token each time, 1 draws from the model's own distribution; also --temp")
 	flags.IntVar(&f.params.TopK, "top-k", 0, "draw among the k likeliest tokens only; 0: all")
 	flags.Float32Var(&f.params.TopP, "top-p", 0, "draw among the likeliest tokens that hold this share of the probability; 0: all")
 	flags.Float32Var(&f.params.MinP, "min-p", 0, "draw among tokens at least this many times as likely as the likeliest; 0: all")

@@ -75,7 +75,7 @@ that shape the answer, never on threads, on what else runs, or on how a prompt w
 	root.SetGlobalNormalizationFunc(canonical)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{cmd, plainer(err)} })
 	root.AddCommand(newRun(a), newComplete(a), newChat(a), newInspect(a), newTokenize(a), newPerplexity(a), newScore(a), newBench(a), newCheck(a), newQuantize(a), newVersion(a))
-	root.AddCommand(newConvert(a), newRender(a), newSplit(a), newMerge(a))
+	root.AddCommand(newConvert(a), newRender(a), newSplit(a), newMerge(a), newBatch(a))
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error {

@@ -30,6 +30,7 @@ type Reader struct {
 	end    int
 	most   int
 	again  *Line // to be returned by Next
+	before int   // end as it was before that line
 }
 
 // NewReader reads the lines of a job with a key.
@@ -57,6 +58,14 @@ func (r *Reader) Next() (Line, error) {
 		}
 		return l, nil
 	}
+}
+
+// End is the bytes of the input up to the end of the last line that Next returned.
+func (r *Reader) End() int {
+	if r.again != nil {
+		return r.before
+	}
+	return r.end
 }
 
 // read reads up to the next line's end. Of a line that is too long it returns the beginning.

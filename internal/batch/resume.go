@@ -40,6 +40,7 @@ func (j *Job) verify(in *Reader, out *os.File) (whole int64, half bool, done int
 		if len(text) == 0 {
 			return whole, false, done, nil
 		}
+		in.before = in.end
 		l, ended := in.Next()
 		if ended != nil && !errors.Is(ended, io.EOF) {
 			return whole, false, done, ended

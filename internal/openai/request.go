@@ -1,0 +1,215 @@
+package openai
+
+import (
+	"math"
+	"slices"
+
+	"memra"
+	"memra/chat"
+	"memra/internal/nearest"
+	"memra/sample"
+)
+
+// Endpoint is the path of a request.
+type Endpoint string
+
+// The endpoints that generate.
+const (
+	Chat Endpoint = "/v1/chat/completions"
+	Text Endpoint = "/v1/completions"
+)
+
+// Request is a body, decoded.
+type Request struct {
+	Endpoint Endpoint
+	Model    string          // that the body names; "" for none
+	Asks     []memra.Request // one for each prompt
+	N        int             // answers for each prompt
+	BestOf   int             // answers to choose those from: N or more
+	Echo     bool            // answers begin with the prompt
+	Nothing  bool            // max_tokens is 0: nothing is generated, the prompt is echoed
+	Stream   bool            // the answer is wanted as it comes
+	Usage    bool            // and its usage at the end
+
+	ask      memra.Request // all of Asks but the prompts
+	messages []chat.Message
+	prompts  []memra.Request // with nothing but Prompt or Tokens
+	suffix   string
+	top      int // top_logprobs
+	limits   int // fields that say how long an answer may be
+}
+
+// Defaults is what a body means that says nothing but its prompt: OpenAI's temperature of 1, and for texts OpenAI's 16 tokens.
+func Defaults(e Endpoint) memra.Request {
+	r := memra.Request{Sampling: sample.Params{Temperature: 1}}
+	if e == Text {
+		r.MaxTokens = 16
+	}
+	return r
+}
+
+// Decode reads the body of a request; what it leaves out is as in defaults. An error is an *Error.
+func Decode(e Endpoint, body []byte, defaults memra.Request) (*Request, error) {
+	v, err := parse(body)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := v.fields()
+	if err != nil {
+		return nil, err
+	}
+	return decode(e, fields, defaults)
+}
+
+func decode(e Endpoint, fields []value, defaults memra.Request) (*Request, error) {
+	r := &Request{Endpoint: e, N: 1, ask: defaults}
+	known := parameters(e)
+	for _, f := range fields {
+		read, ok := known[f.path]
+		if !ok {
+			return nil, unknown(e, f.path, known)
+		}
+		if err := read(r, f); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.finish(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// unknown is the error of a field that an endpoint does not have.
+func unknown(e Endpoint, name string, known map[string]reader) error {
+	names := make([]string, 0, len(known))
+	for n := range known {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	if near := nearest.To(name, names); near != "" {
+		return refuse(name, unknownParameter, "%s has no such parameter; is %s meant?", e, near)
+	}
+	return refuse(name, unknownParameter, "%s has no such parameter; leave it out", e)
+}
+
+// finish checks what several fields say together.
+func (r *Request) finish() error {
+	switch {
+	case r.limits > 1:
+		return refuse("max_completion_tokens", invalidValue, "max_tokens is given as well, want one of the two")
+	case r.top > 0 && !r.ask.LogProbs:
+		return refuse("top_logprobs", invalidValue, "found %d without logprobs; set logprobs to true", r.top)
+	case r.BestOf > 0 && r.BestOf < r.N:
+		return refuse("best_of", invalidValue, "found %d, want n, which is %d, or more", r.BestOf, r.N)
+	case r.Nothing && !r.Echo:
+		return refuse("max_tokens", invalidValue, "found 0 without echo: nothing is asked for; want 1 or more")
+	case r.Echo && r.suffix != "":
+		return refuse("suffix", invalidValue, "echo is true as well, want one of the two")
+	}
+	if r.Endpoint == Chat {
+		r.ask.TopLogProbs = r.top
+		if r.messages == nil {
+			return refuse("messages", missingParameter, "want the messages of the conversation")
+		}
+		r.prompts = []memra.Request{{Messages: r.messages}}
+	} else if r.prompts == nil {
+		return refuse("prompt", missingParameter, "want a text, or tokens, to continue")
+	}
+	r.BestOf = max(r.BestOf, r.N)
+	for _, p := range r.prompts {
+		ask := r.ask
+		ask.Prompt, ask.Tokens, ask.Messages = p.Prompt, p.Tokens, p.Messages
+		if r.suffix != "" {
+			if p.Tokens != nil {
+				return refuse("suffix", invalidValue, "the prompt is given as tokens, want a text before a suffix")
+			}
+			ask.Prompt, ask.Gap = "", &memra.Gap{Before: p.Prompt, After: r.suffix}
+		}
+		r.Asks = append(r.Asks, ask)
+	}
+	return nil
+}
+
+const (
+	mostAnswers = 128  // n and best_of, as OpenAI has it
+	mostPrompts = 2048 // of one body, as OpenAI has it
+	mostStops   = 64   // OpenAI has 4
+)
+
+// readPrompts reads a text, texts, tokens, or lists of tokens.
+func readPrompts(r *Request, v value) error {
+	if v.raw[0] == '"' {
+		text, err := v.text()
+		r.prompts = []memra.Request{{Prompt: text}}
+		return err
+	}
+	items, err := v.items()
+	switch {
+	case err != nil:
+		return v.want("a string, an array of strings, an array of tokens, or an array of those")
+	case len(items) == 0:
+		return refuse(v.path, invalidValue, "found an empty array, want a prompt")
+	case items[0].kind() == "a number":
+		tokens, err := readTokens(items)
+		r.prompts = []memra.Request{{Tokens: tokens}}
+		return err
+	case len(items) > mostPrompts:
+		return refuse(v.path, invalidValue, "found %d prompts, want %d or fewer", len(items), mostPrompts)
+	}
+	for _, item := range items {
+		var p memra.Request
+		if items[0].raw[0] == '"' {
+			p.Prompt, err = item.text()
+		} else {
+			var tokens []value
+			if tokens, err = item.items(); err == nil {
+				p.Tokens, err = readTokens(tokens)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		r.prompts = append(r.prompts, p)
+	}
+	return nil
+}
+
+func readTokens(items []value) ([]int32, error) {
+	tokens := make([]int32, len(items)) // not nil: a prompt of no token is one
+	for i, item := range items {
+		n, err := item.whole(0, math.MaxInt32)
+		if err != nil {
+			return nil, err
+		}
+		tokens[i] = int32(n)
+	}
+	return tokens, nil
+}
+
+// readStop reads a text or several.
+func readStop(r *Request, v value) error {
+	stops := []value{v}
+	if v.raw[0] == '[' {
+		var err error
+		if stops, err = v.items(); err != nil {
+			return err
+		}
+	} else if v.raw[0] != '"' {
+		return v.want("a string or an array of strings")
+	}
+	if len(stops) > mostStops {
+		return refuse(v.path, invalidValue, "found %d texts, want %d or fewer", len(stops), mostStops)
+	}
+	r.ask.Stop = nil
+	for _, s := range stops {
+		text, err := s.text()
+		if err != nil {
+			return err
+		}
+		if text == "" {
+			return refuse(s.path, invalidValue, "found an empty text, want at least one character; leave it out")
+		}
+		r.ask.Stop = append(r.ask.Stop, text)
+	}
+	return nil
+}
