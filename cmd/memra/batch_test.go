@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -154,4 +155,27 @@ func TestABatchTouchesNoFileThatIsNotItsOwn(t *testing.T) {
 	if got, _ := os.ReadFile(in); !bytes.HasPrefix(got, []byte(`{"custom_id":"r0"`)) {
 		t.Error("the requests were changed")
 	}
+}
+
+// The requests are what OpenAI's client sends, and it reads the answers; tools/oracle/openai_client.py says how strictly.
+func TestTheRealClientReadsTheAnswers(t *testing.T) {
+	python := os.Getenv("MEMRA_OPENAI")
+	if python == "" {
+		t.Skip("MEMRA_OPENAI does not name a Python that has openai")
+	}
+	const script = "../../tools/oracle/openai_client.py"
+	sent, err := exec.Command(python, script, "requests").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := filepath.Join(t.TempDir(), "in.jsonl"), filepath.Join(t.TempDir(), "out.jsonl")
+	if err := os.WriteFile(in, sent, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "", "batch", "-m", chatModel(t), "-i", in, "-o", out)
+	said, err := exec.Command(python, script, "check", out).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	t.Logf("%s", said)
 }
