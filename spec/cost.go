@@ -5,7 +5,8 @@ import (
 	"sort"
 )
 
-// meter is how long something takes, by its size: of each size the median of the last few times, and a line between them.
+// meter is how long something takes, by its size: of each size the median of the last few times, and a line between them. The first two
+// times of a size do not count: a device may have to prepare for it (CUDA's graphs).
 type meter struct {
 	sizes []int // that are known, ascending
 	times map[int]*times
@@ -18,6 +19,9 @@ type times struct {
 	median float64
 }
 
+// preparing is how many times of a size do not count.
+const preparing = 2
+
 // learn hears of a time.
 func (m *meter) learn(size int, seconds float64) {
 	if m.times == nil {
@@ -25,13 +29,18 @@ func (m *meter) learn(size int, seconds float64) {
 	}
 	t := m.times[size]
 	if t == nil {
-		t = new(times)
+		t = &times{n: -preparing}
 		m.times[size] = t
+	}
+	t.n++
+	if t.n <= 0 {
+		return
+	}
+	if t.n == 1 {
 		i, _ := slices.BinarySearch(m.sizes, size)
 		m.sizes = slices.Insert(m.sizes, i, size)
 	}
-	t.last[t.n%len(t.last)] = seconds
-	t.n++
+	t.last[(t.n-1)%len(t.last)] = seconds
 	sorted := slices.Clone(t.last[:min(t.n, len(t.last))])
 	slices.Sort(sorted)
 	t.median = sorted[(len(sorted)-1)/2]

@@ -56,10 +56,16 @@ func TestAMeterDrawsLinesBetweenWhatItKnows(t *testing.T) {
 		}
 	}
 	want(3, 0)
-	m.learn(2, 4)
+	learn := func(size int, seconds float64) {
+		for range preparing {
+			m.learn(size, 77)
+		}
+		m.learn(size, seconds)
+	}
+	learn(2, 4)
 	want(2, 4)
 	want(4, 6) // half of it is always there
-	m.learn(6, 8)
+	learn(6, 8)
 	want(4, 6)
 	want(8, 10)
 	want(1, 3)
@@ -115,6 +121,7 @@ type sighted struct{}
 
 func (sighted) Sight([]int32) int { return 0 }
 func (sighted) Free()             {}
+func (sighted) Fork() Memory      { return sighted{} }
 
 // play runs rounds of one sequence whose drafts come true to some depth, where a row more takes a share of a step more. It returns the
 // rounds that were drafted.

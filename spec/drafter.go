@@ -33,6 +33,9 @@ type Memory interface {
 	// next guesses would be made of, a number below Sights; guesses of a kind come true about equally often. None: it cannot guess.
 	Sight(tokens []int32) int
 
+	// Fork is the memory of a sequence with the same tokens so far.
+	Fork() Memory
+
 	// Free gives back what it holds. It is empty then, and as good as new.
 	Free()
 }

@@ -55,5 +55,8 @@ func (x *index) Sight(tokens []int32) int {
 	return bits.Len(uint(length)) - 1
 }
 
+// Fork reads the tokens anew when it hears of them.
+func (x *index) Fork() Memory { return new(index) }
+
 // Free forgets the tokens.
 func (x *index) Free() { *x = index{} }

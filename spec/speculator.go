@@ -74,6 +74,13 @@ func (s *Speculator) Begin() *Sequence {
 	return q
 }
 
+// Fork is a sequence with the same tokens so far.
+func (q *Sequence) Fork() *Sequence {
+	f := *q
+	f.memory = q.memory.Fork()
+	return &f
+}
+
 // Free gives back what the sequence holds on the device. It may go on: it only remembers nothing.
 func (q *Sequence) Free() { q.memory.Free() }
 
