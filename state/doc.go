@@ -18,6 +18,9 @@
 // Rows of the last step, up to 64, can be dropped again (Truncate), which is how a rejected draft ends. To keep the state at a page's
 // end, end a step there and Fork: the full page is shared, and never changes.
 //
+// A [Tree] remembers what sequences have computed, for others that begin with the same tokens: their pages stay until an Extend wants
+// them.
+//
 // The arithmetic is exact: what a pool takes is known before it is made (Layout.Bytes), and an Extend that does not fit
 // changes nothing and says how many pages it lacks.
 package state

@@ -31,6 +31,7 @@ type Config struct {
 	Positions int                 // tokens that all sequences together can hold
 	Sequences int                 // how many at once; each may leave a page part empty
 	Step      int                 // the most rows of a sequence in one step: a windowed layer keeps them beside its window
+	Snapshots int                 // how many ends of prefixes a Tree keeps for windows and delta-nets, whatever the sequences take
 }
 
 // kind is the layers that share a page table.
@@ -72,6 +73,14 @@ func (k kind) window() int {
 	return k.layer.Window
 }
 
+// sees is the pages, from the first to before the last, that the row at a position sees of those before it.
+func (k kind) sees(position int) (from, to int) {
+	if w := k.window(); w > 0 {
+		from = max(0, position+1-w) / compute.Page
+	}
+	return from, ceilDiv(position, compute.Page)
+}
+
 // delta is the kind's pages as the device stores a delta-net's.
 func (k kind) delta(f compute.DeltaFormat) compute.DeltaShape {
 	s := k.layer.Delta
@@ -93,13 +102,14 @@ func (k kind) shape(f compute.KVFormat) compute.KVShape {
 }
 
 // pages is how many pages of the kind a pool needs: enough for every position, but for windowed layers no more than each
-// sequence's window and step can touch at once.
+// sequence's window and step can touch at once, and the windows of a tree's snapshots.
 func (k kind) pages(c Config) int {
 	all := ceilDiv(c.Positions, compute.Page) + c.Sequences
 	if k.window() == 0 {
 		return all
 	}
-	return min(all, c.Sequences*k.windowPages(c.Step))
+	from, to := k.sees((all + 1) * compute.Page) // one page fewer than at the worst alignment
+	return min(all, c.Sequences*k.windowPages(c.Step)+c.Snapshots*(to-from))
 }
 
 // windowPages is the most pages of the kind that one sequence holds: those of a window and a step, at any alignment. A delta-net

@@ -16,6 +16,8 @@ type Pool struct {
 	memory    []compute.PageMemory // of each kind
 	refs      [][]int32            // of each kind and page: how many sequences hold it
 	free      [][]int32            // of each kind: pages that nobody holds
+	idle      []int                // of each kind: pages that only the tree holds
+	tree      *Tree                // nil: none
 }
 
 // NewPool reserves the pages.
@@ -28,7 +30,7 @@ func NewPool(d compute.Device, l Layout, c Config) (*Pool, error) {
 	if slices.ContainsFunc(p.kinds, kind.isDelta) {
 		c.Delta = d.DeltaFormat()
 	}
-	p.config = c
+	p.config, p.idle = c, make([]int, len(p.kinds))
 	for _, k := range p.kinds {
 		n := k.pages(c)
 		m, err := k.reserve(d, c, n)
@@ -64,7 +66,7 @@ func (p *Pool) Close() error {
 // Bytes is what the pool takes; Used is what the pages of living sequences take of it.
 func (p *Pool) Bytes() int { return p.bytes(func(k int) int { return len(p.refs[k]) }) }
 
-// Used is the bytes of the pages that sequences hold. A shared page counts once.
+// Used is the bytes of the pages that sequences hold, or a tree. A shared page counts once.
 func (p *Pool) Used() int {
 	return p.bytes(func(k int) int { return len(p.refs[k]) - len(p.free[k]) })
 }
@@ -90,6 +92,9 @@ func (p *Pool) take(kind int) int32 {
 func (p *Pool) share(kind int, page int32) {
 	if page >= 0 {
 		p.refs[kind][page]++
+		if p.refs[kind][page] == 2 && p.tree.holds(kind, page) {
+			p.idle[kind]--
+		}
 	}
 }
 
@@ -98,10 +103,16 @@ func (p *Pool) drop(kind int, page int32) {
 	if page < 0 {
 		return
 	}
-	if p.refs[kind][page]--; p.refs[kind][page] == 0 {
+	switch p.refs[kind][page]--; {
+	case p.refs[kind][page] == 0:
 		p.free[kind] = append(p.free[kind], page)
+	case p.refs[kind][page] == 1 && p.tree.holds(kind, page):
+		p.idle[kind]++
 	}
 }
+
+// available is how many pages of a kind an Extend may take: those that nobody holds, and those that the tree can give up.
+func (p *Pool) available(kind int) int { return len(p.free[kind]) + p.idle[kind] }
 
 // View is what the operations of a step see of the sequences: slot i is the i-th.
 type View struct {

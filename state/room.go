@@ -10,7 +10,7 @@ import (
 // Pages counts pages of each kind of layer. Only counts of one pool can be compared.
 type Pages []int
 
-// Total is all pages of the pool; Free is those that nobody holds.
+// Total is all pages of the pool; Free is those that an Extend can take.
 func (p *Pool) Total() Pages {
 	n := make(Pages, len(p.kinds))
 	for k := range n {
@@ -19,11 +19,11 @@ func (p *Pool) Total() Pages {
 	return n
 }
 
-// Free is the pages that nobody holds.
+// Free is the pages that an Extend can take: nobody holds them, or nobody but a tree.
 func (p *Pool) Free() Pages {
 	n := make(Pages, len(p.kinds))
 	for k := range n {
-		n[k] = len(p.free[k])
+		n[k] = p.available(k)
 	}
 	return n
 }

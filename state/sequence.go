@@ -16,6 +16,11 @@ type Sequence struct {
 	length int
 	tables [][]int32 // of each kind: the page of each 64 positions; -1 where the window has passed
 	gone   []int     // of each kind: how many of them have passed
+
+	// Of a sequence that Tree.Match began:
+	tenant string
+	prompt int   // tokens that were asked for
+	node   *node // the deepest that holds full pages of it; nil: none yet
 }
 
 // NewSequence begins an empty sequence. It holds nothing until it is extended.
@@ -27,7 +32,7 @@ func (p *Pool) NewSequence() *Sequence {
 func (s *Sequence) Len() int { return s.length }
 
 // Extend makes room for n more positions, to be stored by the next step: n at most the pool's step. Windowed layers first
-// give up what no row from here on can see. An error wraps ErrFull and changes nothing else.
+// give up what no row from here on can see, and a Tree what it has to. An error wraps ErrFull and changes nothing else.
 func (s *Sequence) Extend(n int) error {
 	p := s.pool
 	if n < 0 || n > p.config.Step {
@@ -37,10 +42,17 @@ func (s *Sequence) Extend(n int) error {
 		s.pass(k)
 	}
 	for k := range p.kinds {
-		if need, free := s.needs(k, n), len(p.free[k]); need > free {
+		need, free := s.needs(k, n), p.available(k)
+		if need > free && n > 0 && s.shared(k) && p.tree.yield(s, k) {
+			need, free = s.needs(k, n), p.available(k)
+		}
+		if need > free {
 			return fmt.Errorf("state: %d tokens after %d need %d more pages, of %d bytes each, and %d of %d are free: %w",
 				n, s.length, need, p.kinds[k].pageBytes(p.config), free, len(p.refs[k]), ErrFull)
 		}
+	}
+	for k := range p.kinds {
+		p.tree.reclaim(k, s.needs(k, n))
 	}
 	for k := range p.kinds {
 		if n > 0 && s.shared(k) {
@@ -100,6 +112,7 @@ func (s *Sequence) pass(k int) {
 	}
 	for ; (s.gone[k]+1)*compute.Page <= s.length+1-w; s.gone[k]++ {
 		page := &s.tables[k][s.gone[k]]
+		s.pool.tree.passed(s, k, s.gone[k])
 		s.pool.drop(k, *page)
 		*page = -1
 	}
@@ -108,7 +121,7 @@ func (s *Sequence) pass(k int) {
 // Fork begins a sequence with the same past. The two share their pages; each copies the last one when it next writes to it.
 func (s *Sequence) Fork() *Sequence {
 	f := s.pool.NewSequence()
-	f.length = s.length
+	f.length, f.tenant, f.prompt, f.node = s.length, s.tenant, s.prompt, s.node
 	copy(f.gone, s.gone)
 	for k, table := range s.tables {
 		f.tables[k] = append([]int32(nil), table...)
@@ -143,16 +156,19 @@ func (s *Sequence) Truncate(n int) error {
 		s.tables[k] = table[:keep]
 	}
 	s.length = n
+	for s.node != nil && s.node.stop() > n {
+		s.node = s.node.parent
+	}
 	return nil
 }
 
 // missing is a position that the row at n would need to be kept, and which is gone with those before it. 0: none is.
 func (s *Sequence) missing(k, n int) int {
-	w := s.pool.kinds[k].window()
-	if w == 0 {
+	if s.pool.kinds[k].window() == 0 {
 		return 0
 	}
-	for page := max(0, n+1-w) / compute.Page; page < ceilDiv(n, compute.Page); page++ {
+	from, to := s.pool.kinds[k].sees(n)
+	for page := from; page < to; page++ {
 		if s.tables[k][page] < 0 {
 			return (page + 1) * compute.Page
 		}
@@ -168,5 +184,5 @@ func (s *Sequence) Free() {
 		}
 		s.tables[k], s.gone[k] = nil, 0
 	}
-	s.length = 0
+	s.length, s.node = 0, nil
 }
