@@ -14,6 +14,7 @@ import (
 
 	"memra/compute"
 	"memra/sample"
+	"memra/state"
 )
 
 // BenchTest is one thing to measure, in the manner of llama-bench: Prompt tokens computed at once, or Generate tokens one by one in
@@ -64,27 +65,30 @@ func (m *machine) Bench(ctx context.Context, t BenchTest, repetitions int, bandw
 		return r, fmt.Errorf("memra: bench of %d prompt and %d generated tokens at depth %d: one of the two must be positive, none negative", t.Prompt, t.Generate, t.Depth)
 	case t.Streams < 0 || t.Streams > 1 && t.Prompt > 0:
 		return r, fmt.Errorf("memra: bench of %d streams, want one for a prompt, one or more to generate", t.Streams)
-	case t.streams() > cap(m.slots):
-		return r, fmt.Errorf("memra: bench of %d streams, the model was opened for %d sequences", t.Streams, cap(m.slots))
+	case t.streams() > m.sequences:
+		return r, fmt.Errorf("memra: bench of %d streams, the model was opened for %d sequences", t.Streams, m.sequences)
 	case repetitions < 1:
 		return r, errors.New("memra: bench wants at least one repetition")
 	}
-	run := &benchRun{m: m, test: t, rng: newBenchRand()}
+	return r, m.between(func() error { return r.measure(ctx, m, repetitions, bandwidth) })
+}
+
+// measure runs the test, between two of the engine's steps.
+func (r *BenchResult) measure(ctx context.Context, m *machine, repetitions int, bandwidth float64) error {
+	run := &benchRun{m: m, test: r.BenchTest, rng: newBenchRand()}
 	defer run.release()
 	for i := range repetitions + 1 {
 		d, err := run.once(ctx)
 		if err != nil {
-			return r, err
+			return err
 		}
 		if i > 0 {
 			r.Samples = append(r.Samples, d)
 		}
 	}
-	r.Floor = float64(t.tokens()) / (float64(m.benchBytes(t)) / bandwidth)
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	r.Floor = float64(r.tokens()) / (float64(m.benchBytes(r.BenchTest)) / bandwidth)
 	r.Kernels = m.device.Kernels()
-	return r, nil
+	return nil
 }
 
 // benchBytes is what a test must read.
@@ -129,7 +133,7 @@ func newBenchRand() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
 
 func (b *benchRun) release() {
 	for _, s := range b.sequences {
-		s.release()
+		s.state.Free()
 	}
 }
 
@@ -144,26 +148,25 @@ func (b *benchRun) draw(n int) []int32 {
 // prepare brings every sequence to the test's depth.
 func (b *benchRun) prepare(ctx context.Context) error {
 	for len(b.sequences) < b.test.streams() {
-		s, err := b.m.acquire(ctx)
-		if err != nil {
-			return err
-		}
-		b.sequences = append(b.sequences, s)
+		b.sequences = append(b.sequences, b.m.newSequence())
 	}
 	for _, s := range b.sequences {
-		if !s.cut(b.test.Depth) {
-			s.cut(0)
-		}
+		s.cut(b.test.Depth)
 		before := b.draw(b.test.Depth - len(s.tokens))
-		if err := s.feed(ctx, before, len(before), greedy, ignore); err != nil {
+		if err := b.feed(ctx, s, before, len(before)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func greedy(int) sample.Draw        { return sample.Draw{} }
-func ignore(int, sample.Pick) error { return nil }
+// feed computes tokens of a sequence, and draws from their rows from token `from` on.
+func (b *benchRun) feed(ctx context.Context, s *sequence, tokens []int32, from int) error {
+	return s.feed(ctx, tokens, from, func(step *compute.Batch, _ int) error {
+		_, err := b.m.run(step, make([]sample.Draw, len(step.Logits)), s.state)
+		return err
+	})
+}
 
 func (b *benchRun) once(ctx context.Context) (time.Duration, error) {
 	if err := b.prepare(ctx); err != nil {
@@ -172,7 +175,7 @@ func (b *benchRun) once(ctx context.Context) (time.Duration, error) {
 	if b.test.Prompt > 0 {
 		prompt := b.draw(b.test.Prompt)
 		began := time.Now()
-		err := b.sequences[0].feed(ctx, prompt, len(prompt)-1, greedy, ignore)
+		err := b.feed(ctx, b.sequences[0], prompt, len(prompt)-1)
 		return time.Since(began), err
 	}
 	tokens := b.draw(b.test.Generate * b.test.streams())
@@ -181,21 +184,34 @@ func (b *benchRun) once(ctx context.Context) (time.Duration, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		if err := b.m.together(b.sequences, tokens[:b.test.streams()]); err != nil {
+		if err := b.together(tokens[:b.test.streams()]); err != nil {
 			return 0, err
 		}
 	}
 	return time.Since(began), nil
 }
 
-// ReadBandwidth measures how fast the device reads memory that no cache holds, in bytes a second.
-func (m *machine) ReadBandwidth() (float64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return 0, ErrClosed
+// together computes one token of each sequence, all in one step, and draws what follows each.
+func (b *benchRun) together(tokens []int32) error {
+	var step compute.Batch
+	var states []*state.Sequence
+	for i, s := range b.sequences {
+		if err := s.add(&step, i, tokens[i:i+1], 1); err != nil {
+			return err
+		}
+		states = append(states, s.state)
 	}
-	return m.device.ReadBandwidth()
+	_, err := b.m.run(&step, make([]sample.Draw, len(tokens)), states...)
+	return err
+}
+
+// ReadBandwidth measures how fast the device reads memory that no cache holds, in bytes a second.
+func (m *machine) ReadBandwidth() (rate float64, err error) {
+	err = m.between(func() error {
+		rate, err = m.device.ReadBandwidth()
+		return err
+	})
+	return rate, err
 }
 
 // Facts are what a benchmark's report says of the model and the machine.

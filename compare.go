@@ -76,20 +76,11 @@ func (m *Model) Compare(ctx context.Context, text string, window int, others []*
 // predict hands out what the model predicts for each token of a window's second half: the row of logits, as it is and as
 // probabilities, and the token. Rows are valid during the call only.
 func (m *Model) predict(ctx context.Context, tokens []int32, each func(row []float32, d sample.Distribution, next int32)) error {
-	s, err := m.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.release()
 	given := len(tokens) - 1 // the last token is only predicted
-	half := (given + 1) / 2
-	for first := 0; first < given; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n := min(m.step, given-first, max(0, half-first)+m.logitRows())
-		from := max(half, first)
-		err := s.step(tokens[first:first+n], max(0, first+n-from), func(b *compute.Batch) error {
+	return m.between(func() error {
+		s := m.newSequence()
+		defer s.state.Free()
+		return s.feed(ctx, tokens[:given], (given+1)/2, func(b *compute.Batch, first int) error {
 			view := m.pool.View(s.state)
 			rows, err := m.device.Run(func(ops compute.Ops) compute.Tensor { return m.model.Forward(ops, b, view) })
 			if err != nil {
@@ -98,18 +89,13 @@ func (m *Model) predict(ctx context.Context, tokens []int32, each func(row []flo
 			for i, row := range rows {
 				d, err := sample.LogProbs(row)
 				if err != nil {
-					return fmt.Errorf("memra: after token %d of a window: %w", from+i, err)
+					return fmt.Errorf("memra: after token %d of a window: %w", first+i, err)
 				}
-				each(row, d, tokens[from+i+1])
+				each(row, d, tokens[first+i+1])
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		first += n
-	}
-	return nil
+	})
 }
 
 // prediction is the log-probabilities of a whole vocabulary.

@@ -48,11 +48,16 @@ func around(before, after, room int) (start, end int) {
 	return max(0, before-(room-end)), end
 }
 
-// ends reports whether a token ends the answer to a request: an end token, and in a gap every mark, for a text has none.
-func (m *Model) ends(r Request, id int32) bool {
-	if m.tokenizer.IsEnd(id) || r.Gap == nil {
-		return m.tokenizer.IsEnd(id)
+// endings are the tokens that end an answer, and those that end what is filled into a gap: there every mark does, for a text has none.
+func (m *Model) endings() (ends, marks []int32) {
+	mark, ok := m.tokenizer.Fill()
+	for id := range int32(m.tokenizer.Vocab()) {
+		if m.tokenizer.IsEnd(id) {
+			ends = append(ends, id)
+		}
+		if m.tokenizer.IsEnd(id) || ok && (m.tokenizer.IsSpecial(id) || slices.Contains([]int32{mark.Prefix, mark.Suffix, mark.Middle}, id)) {
+			marks = append(marks, id)
+		}
 	}
-	mark, _ := m.tokenizer.Fill()
-	return m.tokenizer.IsSpecial(id) || slices.Contains([]int32{mark.Prefix, mark.Suffix, mark.Middle}, id)
+	return ends, marks
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"memra/chat"
+	"memra/engine"
 	"memra/sample"
 	"memra/tokenizer"
 )
@@ -52,7 +53,7 @@ type Token struct {
 type Done struct {
 	Reason  string // "stop": an end token or a stop string; "length": MaxTokens or the context
 	Prompt  int    // tokens given
-	Reused  int    // of which a conversation's cache held
+	Reused  int    // of which had been computed before
 	LeftOut int    // tokens around a gap that the context had no room for
 	Tokens  int    // tokens generated, the end token included
 	Prefill time.Duration
@@ -63,101 +64,88 @@ type Done struct {
 // first. Breaking off the loop stops the computation.
 func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		s, err := m.acquire(ctx)
+		a, err := m.admit(r)
 		if err != nil {
 			yield(Chunk{}, err)
 			return
 		}
-		defer s.release()
-		m.generate(ctx, s, r, yield)
-	}
-}
-
-// errBroken tells a consumer that breaks off from errors.
-var errBroken = errors.New("the consumer broke off")
-
-// generate answers a request, on top of whatever prefix of its prompt the sequence holds.
-func (m *Model) generate(ctx context.Context, s *sequence, r Request, yield func(Chunk, error) bool) {
-	err := m.answer(ctx, s, r, func(c Chunk) error {
-		if !yield(c, nil) {
-			return errBroken
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errBroken) {
-		yield(Chunk{}, err)
-	}
-}
-
-func (m *Model) answer(ctx context.Context, s *sequence, r Request, emit func(Chunk) error) error {
-	a, err := m.admit(r)
-	if err != nil {
-		return err
-	}
-	prompt, draw, stopper := a.tokens, a.draw, a.stopper
-	text := m.tokenizer.Detokenizer(tokenizer.DecodeOptions{Continues: true})
-	next := s.rewind(prompt)
-	done := &Done{Reason: "length", Prompt: len(prompt), Reused: len(prompt) - len(next), LeftOut: a.left}
-	for began := time.Now(); ; {
-		var t Token
-		healed := ""
-		if done.Tokens == 0 && a.healed != tokenizer.None {
-			healed = string(m.Piece(a.healed))
-		}
-		err := s.feed(ctx, next, len(next)-1, func(int) sample.Draw {
-			if healed != "" {
-				return healing(draw, a.healed)
-			}
-			return draw
-		}, func(_ int, p sample.Pick) error {
-			if healed != "" {
-				p = m.heal(p, draw)
-			}
-			t = Token{ID: p.Token, LogProb: p.LogProb, Top: p.Top}
-			return p.Err
-		})
+		answer, err := m.submit(ctx, engine.Request{Tokens: a.tokens, Limit: a.limit, Draw: a.draw, First: a.first, Ends: a.ends})
 		if err != nil {
-			return err
+			yield(Chunk{}, err)
+			return
 		}
-		now := time.Now()
-		if done.Tokens == 0 {
-			done.Prefill, began = now.Sub(began), now
-		}
-		done.Tokens++
-		done.Decode = now.Sub(began)
-		if m.ends(r, t.ID) {
-			done.Reason = "stop"
-			if err := emit(Chunk{Token: &t}); err != nil {
-				return err
+		defer answer.Cancel()
+		for done := false; !done; {
+			var c Chunk
+			if a.stopped {
+				c.Done = a.done(answer, "stop")
+			} else {
+				e, err := answer.Next(ctx)
+				if err != nil {
+					yield(Chunk{}, named(err))
+					return
+				}
+				c = a.chunk(m, answer, e)
 			}
-			break
+			done = c.Done != nil
+			if !yield(c, nil) {
+				return
+			}
 		}
-		piece, stopped := feed(stopper, r, strings.TrimPrefix(text.Next(t.ID), healed))
-		if err := emit(Chunk{Text: piece, Token: &t}); err != nil {
-			return err
-		}
-		if stopped {
-			done.Reason = "stop"
-			return emit(Chunk{Done: done})
-		}
-		if done.Tokens == a.limit {
-			break
-		}
-		next = []int32{t.ID}
 	}
-	rest, stopped := feed(stopper, r, text.Flush())
-	if !stopped {
-		rest += stopper.Flush()
-	}
-	return emit(Chunk{Text: rest, Done: done})
 }
 
-// admitted is a request that can be served.
+// admitted is a request that can be served, and how far it is.
 type admitted struct {
 	prompted
-	draw    sample.Draw
-	stopper *sample.Stopper
+	request Request
 	limit   int // the most tokens to generate
+	draw    sample.Draw
+	first   *engine.First
+	ends    []int32 // tokens that end it
+
+	stopper   *sample.Stopper
+	text      *tokenizer.Detokenizer
+	generated int
+	stopped   bool // by a stop string
+}
+
+// chunk is what an event of the engine's adds to the answer. A stop string may end it before the engine does.
+func (a *admitted) chunk(m *Model, answer *engine.Answer, e engine.Event) (c Chunk) {
+	if e.Done != nil {
+		text, stopped := a.feed(a.text.Flush())
+		if !stopped {
+			text += a.stopper.Flush()
+		}
+		return Chunk{Text: text, Done: a.done(answer, e.Done.Reason)}
+	}
+	a.generated++
+	c.Token = &Token{ID: e.Token, LogProb: e.LogProb, Top: e.Top}
+	if slices.Contains(a.ends, e.Token) {
+		return c
+	}
+	piece := a.text.Next(e.Token)
+	if a.generated == 1 && a.healed != tokenizer.None {
+		piece = strings.TrimPrefix(piece, string(m.Piece(a.healed)))
+	}
+	c.Text, a.stopped = a.feed(piece)
+	return c
+}
+
+// feed takes the next piece of the text and returns what may be emitted now, with a text that ends the answer and is part of it.
+func (a *admitted) feed(piece string) (text string, stopped bool) {
+	if text, stopped = a.stopper.Feed(piece); stopped {
+		if found, _ := a.stopper.Matched(); slices.Contains(a.request.StopAfter, found) {
+			text += found
+		}
+	}
+	return text, stopped
+}
+
+// done says how the answer ended.
+func (a *admitted) done(answer *engine.Answer, reason string) *Done {
+	u := answer.Usage(0)
+	return &Done{Reason: reason, Prompt: len(a.tokens), Reused: u.Cached, LeftOut: a.left, Tokens: a.generated, Prefill: u.Prefill, Decode: u.Decode}
 }
 
 // admit finds out whether a request can be served. An error is a *RequestError.
@@ -177,13 +165,17 @@ func (m *Model) admit(r Request) (a admitted, err error) {
 	if err = m.inVocabulary(a.tokens); err != nil {
 		return a, err
 	}
-	a.draw = sample.Draw{Params: r.Sampling, LogProb: r.LogProbs}
+	a.request, a.draw = r, sample.Draw{Params: r.Sampling, LogProb: r.LogProbs}
 	if r.LogProbs {
 		a.draw.Top = r.TopLogProbs
 	}
-	if err = a.draw.Check(m.model.Vocab); err != nil {
-		return a, err
+	if a.healed != tokenizer.None {
+		a.first = m.healing(a.healed, a.draw)
 	}
+	if a.ends = m.ends; r.Gap != nil {
+		a.ends = m.marks
+	}
+	a.text = m.tokenizer.Detokenizer(tokenizer.DecodeOptions{Continues: true})
 	if a.stopper, err = sample.NewStopper(slices.Concat(r.Stop, r.StopAfter)...); err != nil {
 		return a, err
 	}
@@ -195,16 +187,6 @@ func (m *Model) admit(r Request) (a admitted, err error) {
 		a.limit = min(a.limit, r.MaxTokens)
 	}
 	return a, nil
-}
-
-// feed takes the next piece of a text and returns what may be emitted now, with a text that ends the answer and is part of it.
-func feed(s *sample.Stopper, r Request, piece string) (text string, stopped bool) {
-	if text, stopped = s.Feed(piece); stopped {
-		if found, _ := s.Matched(); slices.Contains(r.StopAfter, found) {
-			text += found
-		}
-	}
-	return text, stopped
 }
 
 // prompt is the tokens of a request.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"memra/engine"
 	"memra/sample"
 	"memra/tokenizer"
 )
@@ -30,24 +31,27 @@ func (m *Model) takeBack(tokens []int32) ([]int32, int32) {
 	return tokens[:n], last
 }
 
-// healing asks for the likeliest tokens where one was taken back: among so many there is a longer one, or it is not worth having.
-func healing(d sample.Draw, healed int32) sample.Draw {
-	d.Given, d.Token, d.LogProb, d.Top = true, healed, true, max(d.Top, 256)
-	return d
-}
-
-// heal chooses, of what healing asked for, the likeliest token that begins with the text of the one that was taken back; it may be that
-// one itself. What d did not ask for is left out.
-func (m *Model) heal(p sample.Pick, d sample.Draw) sample.Pick {
-	text := string(m.Piece(p.Token))
-	for _, t := range p.Top {
-		if !m.tokenizer.IsSpecial(t.Token) && !m.tokenizer.IsEnd(t.Token) && strings.HasPrefix(string(m.Piece(t.Token)), text) {
-			p.Token, p.LogProb = t.Token, t.LogProb
-			break
-		}
+// healing asks for the likeliest tokens where one was taken back: among so many there is a longer one, or it is not worth having. Of
+// them it chooses the likeliest that begins with the text of the one that was taken back; it may be that one itself. What d did
+// not ask for is left out.
+func (m *Model) healing(healed int32, d sample.Draw) *engine.First {
+	text := string(m.Piece(healed))
+	return &engine.First{
+		Ask: func(ask sample.Draw) sample.Draw {
+			ask.Given, ask.Token, ask.LogProb, ask.Top = true, healed, true, max(d.Top, 256)
+			return ask
+		},
+		Choose: func(p sample.Pick) sample.Pick {
+			for _, t := range p.Top {
+				if !m.tokenizer.IsSpecial(t.Token) && !m.tokenizer.IsEnd(t.Token) && strings.HasPrefix(string(m.Piece(t.Token)), text) {
+					p.Token, p.LogProb = t.Token, t.LogProb
+					break
+				}
+			}
+			if p.Top = p.Top[:min(len(p.Top), d.Top)]; !d.LogProb {
+				p.LogProb = 0
+			}
+			return p
+		},
 	}
-	if p.Top = p.Top[:min(len(p.Top), d.Top)]; !d.LogProb {
-		p.LogProb = 0
-	}
-	return p
 }

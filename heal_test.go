@@ -61,7 +61,7 @@ func TestTheLikeliestTokenWithTheTextIsChosen(t *testing.T) {
 		{"the one that was taken back", top(4, 1, 2), 1},
 		{"none", top(4, 0), 1},
 	} {
-		if got := m.heal(sample.Pick{Token: 1, Top: c.top}, sample.Draw{Top: 1}); got.Token != c.want || got.LogProb != 0 || len(got.Top) != 1 {
+		if got := m.healing(1, sample.Draw{Top: 1}).Choose(sample.Pick{Token: 1, Top: c.top}); got.Token != c.want || got.LogProb != 0 || len(got.Top) != 1 {
 			t.Errorf("%s: found %+v, want token %d", c.name, got, c.want)
 		}
 	}

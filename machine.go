@@ -9,26 +9,29 @@ import (
 	"sync"
 
 	"memra/compute"
+	"memra/engine"
 	"memra/internal/devices"
 	"memra/model"
 	"memra/sample"
 	"memra/state"
 )
 
-// machine is a model on a device, with room for its sequences: what a Model and a Synthetic share.
+// machine is a model on a device, and the engine that computes its sequences: what a Model and a Synthetic share.
 type machine struct {
-	model   *model.Model
-	facts   Facts
-	file    io.Closer // that the model came from; nil: none
-	context int
-	step    int           // the most rows of a step
-	slots   chan struct{} // holds an element for each living sequence
-	format  compute.KVFormat
+	model     *model.Model
+	facts     Facts
+	file      io.Closer // that the model came from; nil: none
+	context   int
+	sequences int // that are computed at once
+	step      int // the most rows of a step
+	format    compute.KVFormat
 
-	mu     sync.Mutex // guards what follows: one step at a time
-	device compute.Device
+	device compute.Device // the engine's, once it runs, as is the pool
 	pool   *state.Pool
-	closed bool
+	engine *engine.Engine
+
+	closing sync.Once
+	closed  error
 }
 
 // open brings a model to the device that the options name. What it took by then, Close gives back, also after an error.
@@ -60,29 +63,33 @@ func (m *machine) open(src source, o Options) (err error) {
 		return err
 	}
 	m.facts.Family = m.model.Name
-	m.slots = make(chan struct{}, o.Sequences)
-	return m.reserve(o)
+	m.sequences = o.Sequences
+	if err := m.reserve(o); err != nil {
+		return err
+	}
+	m.engine = engine.New(engine.Config{Device: m.device, Model: m.model, Pool: m.pool, Rows: m.step, Asking: m.logitRows(), Sequences: m.sequences, Context: m.context})
+	return nil
 }
 
-// Close frees the model. Generations that run end with an error.
+// Close frees the model. Generations that run end with ErrClosed.
 func (m *machine) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return nil
-	}
-	m.closed = true
-	var errs []error
-	if m.pool != nil {
-		errs = append(errs, m.pool.Close())
-	}
-	if m.device != nil {
-		errs = append(errs, m.device.Close())
-	}
-	if m.file != nil {
-		errs = append(errs, m.file.Close())
-	}
-	return errors.Join(errs...)
+	m.closing.Do(func() {
+		if m.engine != nil {
+			m.engine.Close()
+		}
+		var errs []error
+		if m.pool != nil {
+			errs = append(errs, m.pool.Close())
+		}
+		if m.device != nil {
+			errs = append(errs, m.device.Close())
+		}
+		if m.file != nil {
+			errs = append(errs, m.file.Close())
+		}
+		m.closed = errors.Join(errs...)
+	})
+	return m.closed
 }
 
 // Family is the model's family, such as "llama".
@@ -94,20 +101,24 @@ func (m *machine) Context() int { return m.context }
 // Device says what computes, for people: "cpu (AVX-512 VNNI, 2 threads)".
 func (m *machine) Device() string { return m.device.Name() }
 
-// acquire waits for a sequence.
-func (m *machine) acquire(ctx context.Context) (*sequence, error) {
-	select {
-	case m.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// submit sends the engine a request.
+func (m *machine) submit(ctx context.Context, r engine.Request) (*engine.Answer, error) {
+	a, err := m.engine.Submit(ctx, r)
+	if err != nil && !errors.Is(err, engine.ErrClosed) {
+		err = &RequestError{Err: err}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		<-m.slots
-		return nil, ErrClosed
+	return a, named(err)
+}
+
+// between runs f while the engine rests and the device is free.
+func (m *machine) between(f func() error) error { return named(m.engine.Between(f)) }
+
+// named gives the engine's end this package's name.
+func named(err error) error {
+	if errors.Is(err, engine.ErrClosed) {
+		return ErrClosed
 	}
-	return &sequence{m: m, state: m.pool.NewSequence()}, nil
+	return err
 }
 
 // run computes one step and answers a draw of each row of logits that the batch asks for, in its order; the logits stay where they

@@ -224,42 +224,45 @@ func TestASyntheticModelThatDoesNotFitNamesWhatWould(t *testing.T) {
 
 func TestStreamsOfABenchmarkComputeWhatEachAloneWould(t *testing.T) {
 	m := openTiny(t, "gemma3-plain", Options{Sequences: 3, Context: 200, Device: "cpu"})
-	run := &benchRun{m: &m.machine, test: BenchTest{Generate: 90, Depth: 100, Streams: 3}, rng: newBenchRand()}
-	defer run.release()
-	for range 2 { // the second begins with what the first has left, where a windowed layer still has it
-		if _, err := run.once(t.Context()); err != nil {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
 			t.Fatal(err)
 		}
-		for i, s := range run.sequences {
-			if len(s.tokens) != 190 || s.state.Len() != 190 {
-				t.Fatalf("stream %d has %d tokens and %d positions, want 190", i, len(s.tokens), s.state.Len())
+	}
+	must(m.between(func() error {
+		run := &benchRun{m: &m.machine, test: BenchTest{Generate: 90, Depth: 100, Streams: 3}, rng: newBenchRand()}
+		for range 2 { // the second begins with what the first has left, where a windowed layer still has it
+			if _, err := run.once(t.Context()); err != nil {
+				return err
+			}
+			for i, s := range run.sequences {
+				if len(s.tokens) != 190 || s.state.Len() != 190 {
+					t.Errorf("stream %d has %d tokens and %d positions, want 190", i, len(s.tokens), s.state.Len())
+				}
 			}
 		}
-	}
-	s := run.sequences[1]
-	last := s.tokens[189]
-	if !s.cut(189) {
-		t.Fatal("the last token cannot be cut off")
-	}
-	everything := func(int) sample.Draw { return sample.Draw{LogProb: true, Top: sample.MaxTop} } // at most 1024 tokens: all of the vocabulary
-	var got, want sample.Pick
-	if err := s.feed(t.Context(), []int32{last}, 0, everything, func(_ int, p sample.Pick) error { got = p; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	tokens := append([]int32(nil), s.tokens...)
-	run.release()
-	run.sequences = nil
-	alone, err := m.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer alone.release()
-	if err := alone.feed(t.Context(), tokens, 189, everything, func(_ int, p sample.Pick) error { want = p; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if got.Token != want.Token || len(want.Top) != m.model.Vocab || !slices.Equal(got.Top, want.Top) {
-		t.Fatalf("log-probabilities %v, alone %v", got.Top, want.Top)
-	}
+		everything := []sample.Draw{{LogProb: true, Top: sample.MaxTop}} // at most 1024 tokens: all of the vocabulary
+		last := func(s *sequence, tokens []int32) (pick sample.Pick) {
+			must(s.feed(t.Context(), tokens, len(tokens)-1, func(b *compute.Batch, _ int) error {
+				picks, err := m.run(b, everything[:len(b.Logits)], s.state)
+				pick = picks[0]
+				return err
+			}))
+			return pick
+		}
+		stream := run.sequences[1]
+		tokens := slices.Clone(stream.tokens)
+		stream.cut(189)
+		got := last(stream, tokens[189:])
+		run.release()
+		alone := m.newSequence()
+		defer alone.state.Free()
+		if want := last(alone, tokens); got.Token != want.Token || len(want.Top) != m.model.Vocab || !slices.Equal(got.Top, want.Top) {
+			t.Errorf("log-probabilities %v, alone %v", got.Top, want.Top)
+		}
+		return nil
+	}))
 }
 
 func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
@@ -295,33 +298,37 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 }
 
 func TestAPromptIsCutIntoAsFewStepsAsItFits(t *testing.T) {
-	m, err := Open(longModel(t), Options{Device: "cpu", Context: 600})
+	var rows []int
+	m, err := Open(longModel(t), Options{Context: 600, open: func(string, devices.Options) (compute.Device, error) {
+		d, err := cpu.Open(1)
+		return countRows{d, func(n int) { rows = append(rows, n) }}, err
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	s, err := m.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.release()
-	var steps []int
-	m.device = countSteps{m.device, func() { steps = append(steps, len(s.tokens)) }}
-	rows := 0
-	if err := s.feed(t.Context(), make([]int32, 512), 511, greedy, func(int, sample.Pick) error { rows++; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(steps) != "[0 256]" || rows != 1 {
-		t.Errorf("steps begin at %v with %d rows of logits, want at 0 and 256 with 1", steps, rows)
+	collect(t, m, Request{Tokens: make([]int32, 512), MaxTokens: 2})
+	if fmt.Sprint(rows) != "[256 256 1]" {
+		t.Errorf("steps of %v rows, want 256 and 256 for the prompt, and 1", rows)
 	}
 }
 
-type countSteps struct {
-	compute.Device
-	step func()
+// countRows tells the rows of every step.
+type countRows struct {
+	*cpu.Device
+	step func(rows int)
 }
 
-func (c countSteps) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) ([]sample.Pick, error) {
-	c.step()
-	return c.Device.Sample(forward, draws)
+func (c countRows) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) ([]sample.Pick, error) {
+	return c.Device.Sample(func(ops compute.Ops) compute.Tensor { return forward(countingOps{ops, c.step}) }, draws)
+}
+
+type countingOps struct {
+	compute.Ops
+	step func(rows int)
+}
+
+func (c countingOps) Embed(b *compute.Batch, w compute.Weight, scale float32) compute.Tensor {
+	c.step(b.Rows())
+	return c.Ops.Embed(b, w, scale)
 }

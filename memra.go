@@ -44,6 +44,7 @@ type Options struct {
 type Model struct {
 	machine
 	*Tokenizer
+	ends, marks []int32        // tokens that end an answer, or a gap's
 	template    *chat.Template // nil: the file has none, or templateErr says what is wrong with it
 	templateErr error
 }
@@ -74,6 +75,7 @@ func Open(path string, o Options) (_ *Model, err error) {
 	if err := m.Tokenizer.fits(path, m.model.Vocab); err != nil {
 		return nil, err
 	}
+	m.ends, m.marks = m.endings()
 	return m, nil
 }
 

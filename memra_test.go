@@ -11,7 +11,10 @@ import (
 	"testing"
 
 	"memra/chat"
+	"memra/compute"
+	"memra/compute/cpu"
 	"memra/gguf"
+	"memra/internal/devices"
 	"memra/internal/golden"
 	"memra/sample"
 )
@@ -85,13 +88,23 @@ func TestThreadsAndStepsDoNotChangeATokenOrBit(t *testing.T) {
 	r := Request{Prompt: "In the morning the others went in", MaxTokens: 40, LogProbs: true, Sampling: sample.Params{Temperature: 1, Seed: 9}}
 	_, want, _ := collect(t, openTiny(t, "llama-plain", Options{Threads: 1}), r)
 	for _, threads := range []int{2, 3, 8} {
-		m := openTiny(t, "llama-plain", Options{Threads: threads})
-		m.step = threads // cuts the prompt elsewhere
+		m := openTiny(t, "llama-plain", Options{open: func(string, devices.Options) (compute.Device, error) {
+			d, err := cpu.Open(threads)
+			return stepping{d, threads}, err // cuts the prompt elsewhere
+		}})
 		if _, got, _ := collect(t, m, r); !slices.EqualFunc(got, want, func(a, b Token) bool { return a.ID == b.ID && a.LogProb == b.LogProb }) {
 			t.Errorf("%d threads, steps of %d rows: %v, want %v", threads, threads, got, want)
 		}
 	}
 }
+
+// stepping is a CPU that wants steps of so many rows.
+type stepping struct {
+	*cpu.Device
+	step int
+}
+
+func (s stepping) Step() int { return s.step }
 
 func TestGenerateStopsWhereItIsTold(t *testing.T) {
 	m := openTiny(t, "llama-plain", Options{})
@@ -167,8 +180,13 @@ func TestCancelledAndBrokenOffGenerationsGiveTheirMemoryBack(t *testing.T) {
 		}
 		cancel()
 	}
-	if used := m.pool.Used(); used != 0 {
-		t.Errorf("%d bytes of the KV cache are in use, want none", used)
+	if err := m.between(func() error {
+		if used := m.pool.Used(); used != 0 {
+			t.Errorf("%d bytes of the KV cache are in use, want none", used)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -228,7 +246,7 @@ func TestBrokenTemplateStopsConversationsOnly(t *testing.T) {
 	if _, tokens, _ := collect(t, m, Request{Prompt: "Hi", MaxTokens: 3}); len(tokens) != 3 {
 		t.Errorf("a plain prompt gives %d tokens, want 3", len(tokens))
 	}
-	if _, err := m.Chat(t.Context()); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := m.Chat(); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a conversation gives %v, want the template's fault with its line", err)
 	}
 }

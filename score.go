@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"memra/sample"
+	"memra/engine"
 )
 
 // Score returns each token's log-probability given those before it, and the `top` likeliest at its place. The first token
@@ -16,30 +16,28 @@ func (m *Model) Score(ctx context.Context, tokens []int32, top int) ([]Token, er
 	if err := m.scorable(tokens); err != nil {
 		return nil, err
 	}
-	s, err := m.acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer s.release()
-	scored := make([]Token, len(tokens))
-	scored[0] = Token{ID: tokens[0], LogProb: float32(math.NaN())}
-	given := func(i int) sample.Draw {
-		if i+1 == len(tokens) {
-			return sample.Draw{} // of no interest
-		}
-		return sample.Draw{Given: true, Token: tokens[i+1], LogProb: true, Top: max(0, top)}
-	}
-	err = s.feed(ctx, tokens, 0, given, func(i int, p sample.Pick) error {
-		if i+1 == len(tokens) {
-			return nil
-		}
-		scored[i+1] = Token{ID: p.Token, LogProb: p.LogProb, Top: p.Top}
-		if p.Err != nil {
-			return fmt.Errorf("memra: after token %d: %w", i, p.Err)
-		}
-		return nil
-	})
+	scored := []Token{{ID: tokens[0], LogProb: float32(math.NaN())}}
+	err := m.score(ctx, tokens, engine.Score{Top: max(0, top)}, func(t Token) { scored = append(scored, t) })
 	return scored, err
+}
+
+// score hands out what the rows of tokens say of those that follow them.
+func (m *Model) score(ctx context.Context, tokens []int32, s engine.Score, each func(Token)) error {
+	if s.From+1 >= len(tokens) {
+		return nil
+	}
+	a, err := m.submit(ctx, engine.Request{Tokens: tokens, Score: &s})
+	if err != nil {
+		return err
+	}
+	defer a.Cancel()
+	for {
+		e, err := a.Next(ctx)
+		if err != nil || e.Done != nil {
+			return named(err)
+		}
+		each(Token{ID: e.Token, LogProb: e.LogProb, Top: e.Top})
+	}
 }
 
 // scorable says why tokens cannot be scored, if they cannot.
@@ -113,26 +111,8 @@ func (m *Model) windows(text string, window int) ([][]int32, error) {
 
 // window adds the log-probabilities of a window's second half.
 func (m *Model) window(ctx context.Context, tokens []int32, sum *float64, scored *int) error {
-	s, err := m.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.release()
-	tokens, last := tokens[:len(tokens)-1], tokens[len(tokens)-1]
-	half := (len(tokens) + 1) / 2
-	given := func(i int) sample.Draw {
-		next := last
-		if i+1 < len(tokens) {
-			next = tokens[i+1]
-		}
-		return sample.Draw{Given: true, Token: next, LogProb: true}
-	}
-	return s.feed(ctx, tokens, half, given, func(i int, p sample.Pick) error {
-		if p.Err != nil {
-			return fmt.Errorf("memra: after token %d of a window: %w", i, p.Err)
-		}
-		*sum += float64(p.LogProb)
+	return m.score(ctx, tokens, engine.Score{From: len(tokens) / 2}, func(t Token) {
+		*sum += float64(t.LogProb)
 		*scored++
-		return nil
 	})
 }

@@ -82,10 +82,11 @@ func (s *scheduler) start(q *sequence) bool {
 	}
 	if !q.begun {
 		q.begun, q.done.Cached, q.done.Miss = true, st.Len(), miss
-		if q.lead != nil {
-			q.done.Miss = ""
+		if q.lead != nil { // what it forks off has been computed for it
+			q.done.Cached = q.lead.done.Cached
 		}
-		s.notes = append(s.notes, note{answer: q.answer, index: q.index, began: true})
+		usage := q.done.Usage
+		s.notes = append(s.notes, note{answer: q.answer, index: q.index, began: &usage})
 	}
 	q.state, q.lead = st, nil
 	s.waiting = remove(s.waiting, q)

@@ -31,15 +31,20 @@ const (
 // Done says how an answer ended, and what it took.
 type Done struct {
 	Reason    string
+	Generated int // tokens, the end token included
+	Usage
+}
+
+// Usage is what an answer has taken.
+type Usage struct {
 	Given     int    // tokens of the prompt
 	Cached    int    // of which a cache had computed so many
 	Miss      string // why not more
-	Generated int    // tokens, the end token included
 	Preempted int    // times that it gave up its pages
 
 	Queued  time.Duration // until it began
 	Prefill time.Duration // from then until the first token, or the last score
-	Decode  time.Duration // from then until the end
+	Decode  time.Duration // from then until the last event
 }
 
 // Answer is what becomes of a request, piece by piece. It may be read as slowly as one likes: nobody waits for it.
@@ -47,18 +52,21 @@ type Answer struct {
 	engine    *Engine
 	request   *Request
 	sequences []*sequence
-	progress  []progress // of each of the request's answers
+	ready     chan struct{} // holds an element if there is news
+	detach    func() bool   // from the context of Submit
 
-	mu     sync.Mutex
-	queue  []Event
-	left   int   // answers that have not ended
-	err    error // after the queue
-	ready  chan struct{}
-	detach func() bool // from the context of Submit
+	mu       sync.Mutex
+	progress []progress // of each of the request's answers
+	queue    []Event
+	left     int   // answers that have not ended
+	err      error // after the queue
 }
 
-// progress is when things happened to one answer.
-type progress struct{ submitted, began, first time.Time }
+// progress is when things happened to one answer, and what is known of its usage.
+type progress struct {
+	submitted, began, first, last time.Time
+	usage                         Usage
+}
 
 func newAnswer(e *Engine, r *Request) (_ *Answer, err error) {
 	if err := r.check(e.config.Model.Vocab, e.config.Context); err != nil {
@@ -72,10 +80,13 @@ func newAnswer(e *Engine, r *Request) (_ *Answer, err error) {
 	return a, err
 }
 
-// Next is the next event. After the last, of all answers, it is io.EOF; after a failure, the reason; and when ctx ends, ctx's error.
-// It is for one goroutine at a time.
+// Next is the next event. After the last, of all answers, it is io.EOF; after a failure, the reason; and once ctx has ended, ctx's
+// error. It is for one goroutine at a time.
 func (a *Answer) Next(ctx context.Context) (Event, error) {
 	for {
+		if err := ctx.Err(); err != nil {
+			return Event{}, err
+		}
 		a.mu.Lock()
 		if len(a.queue) > 0 {
 			e := a.queue[0]
@@ -94,7 +105,6 @@ func (a *Answer) Next(ctx context.Context) (Event, error) {
 		select {
 		case <-a.ready:
 		case <-ctx.Done():
-			return Event{}, context.Cause(ctx)
 		}
 	}
 }
@@ -115,31 +125,47 @@ func (a *Answer) cancel(cause error) {
 // over reports whether nothing more will come. The caller holds mu.
 func (a *Answer) over() bool { return a.err != nil || a.left == 0 }
 
-// put appends an event, and fills in what it took.
+// Usage is what answer i has taken so far. The end of an answer that ends by itself says it, too.
+func (a *Answer) Usage(i int) Usage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.progress[i].sum()
+}
+
+func (p *progress) sum() Usage {
+	u := p.usage
+	if !p.began.IsZero() {
+		u.Queued = p.began.Sub(p.submitted)
+	}
+	if !p.first.IsZero() {
+		u.Prefill, u.Decode = p.first.Sub(p.began), p.last.Sub(p.first)
+	}
+	return u
+}
+
+// put appends an event.
 func (a *Answer) put(e Event, now time.Time) {
+	a.mu.Lock()
 	p := &a.progress[e.Index]
-	switch {
-	case e.Done != nil:
-		if p.first.IsZero() {
-			p.first = now
-		}
-		e.Done.Queued, e.Done.Prefill, e.Done.Decode = p.began.Sub(p.submitted), p.first.Sub(p.began), now.Sub(p.first)
-	case !e.Scored && p.first.IsZero():
+	p.last = now
+	if p.first.IsZero() && !e.Scored {
 		p.first = now
 	}
-	a.mu.Lock()
-	a.queue = append(a.queue, e)
 	if e.Done != nil {
+		p.usage.Preempted = e.Done.Preempted
+		e.Done.Usage = p.sum()
 		a.left--
 	}
+	a.queue = append(a.queue, e)
 	a.signal()
 }
 
 // begin notes that answer i has begun to be computed.
-func (a *Answer) begin(i int, now time.Time) {
-	if p := &a.progress[i]; p.began.IsZero() {
-		p.began = now
-	}
+func (a *Answer) begin(i int, u Usage, now time.Time) {
+	a.mu.Lock()
+	p := &a.progress[i]
+	p.began, p.usage = now, u
+	a.mu.Unlock()
 }
 
 // fail ends the answers that have not ended.

@@ -63,7 +63,7 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Answer, error) {
 	if err := e.config.Pool.Fits(r.length()); err != nil {
 		return nil, fmt.Errorf("engine: the request can never fit: %w; lower its limit of tokens, or give the KV cache more memory", err)
 	}
-	a.detach = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })
+	a.detach = context.AfterFunc(ctx, func() { a.cancel(ctx.Err()) })
 	if !e.post(func() { e.scheduler.add(a) }) {
 		a.detach()
 		return nil, ErrClosed
@@ -158,8 +158,8 @@ func (e *Engine) deliver() {
 	now := time.Now()
 	for _, n := range e.scheduler.notes {
 		switch {
-		case n.began:
-			n.answer.begin(n.index, now)
+		case n.began != nil:
+			n.answer.begin(n.index, *n.began, now)
 		case n.err != nil:
 			n.answer.fail(n.err)
 		default:

@@ -85,7 +85,7 @@ func (r *Request) sequences(a *Answer, vocab int) (list []*sequence, err error) 
 		ends[t] = true
 	}
 	for i := range r.answers() {
-		q := &sequence{answer: a, request: r, index: i, ends: ends, answered: len(r.Tokens) - 1, tokens: slices.Clone(r.Tokens), done: Done{Given: len(r.Tokens)}}
+		q := &sequence{answer: a, request: r, index: i, ends: ends, answered: len(r.Tokens) - 1, tokens: slices.Clone(r.Tokens), done: Done{Usage: Usage{Given: len(r.Tokens)}}}
 		if i == 0 && r.Score != nil {
 			q.answered = r.Score.From
 		}

@@ -40,8 +40,8 @@ type limits struct {
 type note struct {
 	answer *Answer
 	index  int
-	began  bool  // it has begun to be computed
-	event  Event // unless began or err
+	began  *Usage // it has begun to be computed, and this is known
+	event  Event  // unless began or err
 	err    error
 }
 

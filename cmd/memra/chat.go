@@ -82,10 +82,9 @@ func (c *chatCommand) run(cmd *cobra.Command, _ []string) (err error) {
 		return cause(ctx, err)
 	}
 	defer m.Close()
-	if c.talk, err = m.Chat(ctx); err != nil {
+	if c.talk, err = m.Chat(); err != nil {
 		return err
 	}
-	defer c.talk.Close()
 	c.setSystem(c.system)
 
 	c.people = isTerminal(c.in) && isTerminal(c.out)
