@@ -137,32 +137,29 @@ func (f *modelFlags) open(ctx context.Context, a *app) (*memra.Model, error) {
 
 // requestFlags say how an answer is drawn and where it ends.
 type requestFlags struct {
-	params  sample.Params
+	samplingFlags
 	predict int
 	stop    []string
 	after   []string
 }
 
-// add adds the flags; predict is what -n is unless given, and the temperature in f what that is.
+// add adds the flags; predict is what -n is unless given.
 func (f *requestFlags) add(cmd *cobra.Command, predict int) {
+	f.samplingFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.IntVarP(&f.predict, "predict", "n", predict, "most tokens of an answer; -1: until the model ends it or the context is full")
-	flags.Float32Var(&f.params.Temperature, "temperature", f.params.Temperature, "0 takes the likeliest token each time, 1 draws from the model's own distribution; also --temp")
-	flags.IntVar(&f.params.TopK, "top-k", 0, "draw among the k likeliest tokens only; 0: all")
-	flags.Float32Var(&f.params.TopP, "top-p", 0, "draw among the likeliest tokens that hold this share of the probability; 0: all")
-	flags.Float32Var(&f.params.MinP, "min-p", 0, "draw among tokens at least this many times as likely as the likeliest; 0: all")
-	flags.Uint64VarP(&f.params.Seed, "seed", "s", 0, "of the draw: the same seed gives the same answer")
 	flags.StringArrayVar(&f.stop, "stop", nil, "text that ends the answer and is not part of it; may be repeated")
 	flags.StringArrayVar(&f.after, "stop-after", nil, "text that ends the answer and is the last of it; may be repeated")
 }
 
 // request is the flags as a request without a prompt.
 func (f *requestFlags) request(cmd *cobra.Command) (memra.Request, error) {
-	r := memra.Request{Sampling: f.params, Stop: f.stop, StopAfter: f.after, MaxTokens: max(0, f.predict)}
+	r := memra.Request{Stop: f.stop, StopAfter: f.after, MaxTokens: max(0, f.predict)}
 	if f.predict == 0 || f.predict < -1 {
 		return r, usage(cmd, "-n is %d, want 1 or more, or -1 for no limit", f.predict)
 	}
-	if err := f.params.Validate(); err != nil {
+	var err error
+	if r.Sampling, err = f.sampling(); err != nil {
 		return r, usageError{cmd, err}
 	}
 	if _, err := sample.NewStopper(slices.Concat(f.stop, f.after)...); err != nil {

@@ -98,6 +98,10 @@ func canonical(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "cache-type"
 	case "n-predict":
 		name = "predict"
+	case "typical-p":
+		name = "typical"
+	case "top-n-sigma":
+		name = "top-nsigma"
 	}
 	return pflag.NormalizedName(name)
 }

@@ -11,5 +11,6 @@
 // module cannot do, is refused by name; none is ignored but those that could not change an answer (user, metadata and the like). A
 // field that is null is as good as absent.
 //
-// Beside OpenAI's fields there are top_k and min_p, as vLLM and llama.cpp have them. A Batch answers the lines of a batch file.
+// Beside OpenAI's fields there are those of vLLM and llama.cpp for what package sample has beyond it (top_k, min_p, repetition_penalty, dry_multiplier
+// and others). A Batch answers the lines of a batch file.
 package openai

@@ -30,7 +30,7 @@ var common = map[string]reader{
 	"temperature": number(0, float32(math.Inf(1)), func(r *Request) *float32 { return &r.ask.Sampling.Temperature }),
 	"top_p":       number(0, 1, func(r *Request) *float32 { return &r.ask.Sampling.TopP }),
 	"min_p":       number(0, 1, func(r *Request) *float32 { return &r.ask.Sampling.MinP }),
-	"top_k":       readTopK,
+	"top_k":       last(func(r *Request) *int { return &r.ask.Sampling.TopK }),
 	"seed":        readSeed,
 	"stop":        readStop,
 	"n":           whole(1, mostAnswers, func(r *Request) *int { return &r.N }),
@@ -42,10 +42,19 @@ var common = map[string]reader{
 		})
 	},
 
-	"logit_bias":         neutral("{}"),
-	"presence_penalty":   neutral("0"),
-	"frequency_penalty":  neutral("0"),
-	"repetition_penalty": neutral("1"),
+	"logit_bias":         readBias,
+	"presence_penalty":   number(-2, 2, func(r *Request) *float32 { return &r.ask.Sampling.PresencePenalty }),
+	"frequency_penalty":  number(-2, 2, func(r *Request) *float32 { return &r.ask.Sampling.FrequencyPenalty }),
+	"repetition_penalty": number(0.001, 1000, func(r *Request) *float32 { return &r.ask.Sampling.RepeatPenalty }),
+	"repeat_last_n":      last(func(r *Request) *int { return &r.ask.Sampling.PenaltyLastN }),
+	"typical_p":          number(0, 1, func(r *Request) *float32 { return &r.ask.Sampling.Typical }),
+	"top_n_sigma":        number(0, 100, func(r *Request) *float32 { return &r.ask.Sampling.TopNSigma }),
+	"xtc_probability":    number(0, 1, func(r *Request) *float32 { return &r.ask.Sampling.XTC.Probability }),
+	"xtc_threshold":      number(0.001, 1, func(r *Request) *float32 { return &r.ask.Sampling.XTC.Threshold }),
+	"dry_multiplier":     number(0, 100, func(r *Request) *float32 { return &r.ask.Sampling.DRY.Multiplier }),
+	"dry_base":           number(1, 100, func(r *Request) *float32 { return &r.ask.Sampling.DRY.Base }),
+	"dry_allowed_length": whole(1, math.MaxInt32, func(r *Request) *int { return &r.ask.Sampling.DRY.AllowedLength }),
+	"dry_penalty_last_n": last(func(r *Request) *int { return &r.ask.Sampling.DRY.LastN }),
 
 	// Who asks and what for: no answer depends on it.
 	"user":                   ignored,
@@ -186,13 +195,33 @@ func (r *Request) limit(v value, least int) (err error) {
 	return err
 }
 
-// readTopK also takes vLLM's -1 for all tokens.
-func readTopK(r *Request, v value) error {
-	if string(v.raw) == "-1" {
-		r.ask.Sampling.TopK = 0
-		return nil
+// last is how many of the last tokens are looked at, where -1 is all, as llama.cpp has it; so is vLLM's top_k.
+func last(to func(*Request) *int) reader {
+	return func(r *Request, v value) error {
+		n, err := v.whole(-1, math.MaxInt32)
+		*to(r) = max(0, n)
+		return err
 	}
-	return whole(0, math.MaxInt, func(r *Request) *int { return &r.ask.Sampling.TopK })(r, v)
+}
+
+// readBias reads an object of tokens.
+func readBias(r *Request, v value) error {
+	fields, err := v.fields()
+	if err != nil {
+		return err
+	}
+	r.ask.Sampling.Bias = map[int32]float32{}
+	for _, f := range fields {
+		name := strings.TrimPrefix(f.path, v.path+".")
+		token, err := strconv.ParseUint(name, 10, 31)
+		if err != nil {
+			return refuse(v.path, invalidValue, "found the key %q, want a token's number", name)
+		}
+		if r.ask.Sampling.Bias[int32(token)], err = f.number(-100, 100); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readSeed reads any number of 64 bits without a sign.

@@ -39,9 +39,10 @@ type Request struct {
 	limits   int // fields that say how long an answer may be
 }
 
-// Defaults is what a body means that says nothing but its prompt: OpenAI's temperature of 1, and for texts OpenAI's 16 tokens.
+// Defaults is what a body means that says nothing but its prompt: OpenAI's temperature of 1, and for texts OpenAI's 16 tokens. Where XTC or DRY are
+// turned on, they are as llama.cpp has them.
 func Defaults(e Endpoint) memra.Request {
-	r := memra.Request{Sampling: sample.Params{Temperature: 1}}
+	r := memra.Request{Sampling: sample.Params{Temperature: 1, XTC: sample.XTC{Threshold: 0.1}, DRY: sample.DRY{Base: 1.75, AllowedLength: 2}}}
 	if e == Text {
 		r.MaxTokens = 16
 	}

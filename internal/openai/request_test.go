@@ -14,7 +14,14 @@ import (
 )
 
 func TestBodiesSayWhatIsAsked(t *testing.T) {
-	one := sample.Params{Temperature: 1}
+	one := Defaults(Text).Sampling
+	everything := one
+	everything.Temperature, everything.TopP, everything.TopK, everything.MinP, everything.Seed = 0.5, 0.9, 40, 0.05, 1<<64-1
+	everything.PresencePenalty, everything.FrequencyPenalty, everything.Bias = -2, 0.5, map[int32]float32{7: 1.5, 9: -100}
+	ours := one
+	ours.RepeatPenalty, ours.PenaltyLastN, ours.Typical, ours.TopNSigma = 1.1, 64, 0.5, 2
+	ours.XTC = sample.XTC{Probability: 0.5, Threshold: 0.2}
+	ours.DRY = sample.DRY{Multiplier: 0.8, Base: 2, AllowedLength: 3, LastN: 100}
 	for _, c := range []struct {
 		name string
 		e    Endpoint
@@ -37,10 +44,12 @@ func TestBodiesSayWhatIsAsked(t *testing.T) {
 			{Messages: []chat.Message{{Role: "user", Content: "Hi"}}, Sampling: one}}}},
 		{"a chat with everything", Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],
 			"max_completion_tokens":7,"temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.05,"seed":18446744073709551615,"stop":["x","y"],"n":3,
-			"logprobs":true,"top_logprobs":2,"stream":true,"stream_options":{"include_usage":true},"presence_penalty":0.0,"logit_bias":{},
+			"logprobs":true,"top_logprobs":2,"stream":true,"stream_options":{"include_usage":true},"presence_penalty":-2,"frequency_penalty":0.5,"logit_bias":{"7":1.5,"9":-100},
 			"response_format":{"type": "text"},"tools":[],"tool_choice":"auto","user":"me","metadata":{"a":"b"},"store":false}`,
 			Request{N: 3, BestOf: 3, Stream: true, Usage: true, Asks: []memra.Request{{Messages: []chat.Message{{Role: "user", Content: "a\nb"}}, MaxTokens: 7,
-				Sampling: sample.Params{Temperature: 0.5, TopP: 0.9, TopK: 40, MinP: 0.05, Seed: 1<<64 - 1}, Stop: []string{"x", "y"}, LogProbs: true, TopLogProbs: 2}}}},
+				Sampling: everything, Stop: []string{"x", "y"}, LogProbs: true, TopLogProbs: 2}}}},
+		{"what is not OpenAI's", Text, `{"prompt":"a","repetition_penalty":1.1,"repeat_last_n":64,"typical_p":0.5,"top_n_sigma":2,"xtc_probability":0.5,"xtc_threshold":0.2,
+			"dry_multiplier":0.8,"dry_base":2,"dry_allowed_length":3,"dry_penalty_last_n":100}`, Request{N: 1, BestOf: 1, Asks: []memra.Request{{Prompt: "a", MaxTokens: 16, Sampling: ours}}}},
 		{"what is null is as good as absent", Chat, `{"messages":[{"role":"user","content":"Hi"}],"temperature":null,"stop":null,"tools":null,"reasoning_effort":null}`,
 			Request{N: 1, BestOf: 1, Asks: []memra.Request{{Messages: []chat.Message{{Role: "user", Content: "Hi"}}, Sampling: one}}}},
 		{"top_k of vLLM for all", Text, `{"prompt":"a","top_k":-1}`, Request{N: 1, BestOf: 1, Asks: []memra.Request{{Prompt: "a", MaxTokens: 16, Sampling: one}}}},
@@ -106,7 +115,7 @@ func TestWhatIsWrongWithABodyIsNamed(t *testing.T) {
 		{"a temperature that is no number", Text, `{"prompt":"a","temperature":"hot"}`, "temperature", invalidType, `found "hot" number`},
 		{"an endless temperature", Text, `{"prompt":"a","temperature":1e99}`, "temperature", invalidValue, "1e99"},
 		{"top_p above one", Text, `{"prompt":"a","top_p":1.5}`, "top_p", invalidValue, "1.5 0 to 1"},
-		{"top_k that is no whole number", Text, `{"prompt":"a","top_k":1.5}`, "top_k", invalidValue, "1.5 whole"},
+		{"a top_k that is no whole number", Text, `{"prompt":"a","top_k":1.5}`, "top_k", invalidValue, "1.5 whole"},
 		{"a seed below zero", Text, `{"prompt":"a","seed":-1}`, "seed", invalidValue, "-1 0 to 18446744073709551615"},
 		{"a seed of more than 64 bits", Text, `{"prompt":"a","seed":18446744073709551616}`, "seed", invalidValue, "18446744073709551616 to 18446744073709551615"},
 		{"a seed that is no number", Text, `{"prompt":"a","seed":"1"}`, "seed", invalidType, "whole number"},
@@ -114,6 +123,11 @@ func TestWhatIsWrongWithABodyIsNamed(t *testing.T) {
 		{"a stop string that is none", Text, `{"prompt":"a","stop":[1]}`, "stop[0]", invalidType, "found 1 string"},
 		{"stop strings that are none", Text, `{"prompt":"a","stop":7}`, "stop", invalidType, "found 7 string array"},
 		{"too many stop strings", Text, `{"prompt":"a","stop":[` + strings.Repeat(`"x",`, 64) + `"x"]}`, "stop", invalidValue, "65 64"},
+		{"a penalty beyond the API's", Text, `{"prompt":"a","presence_penalty":2.5}`, "presence_penalty", invalidValue, "2.5 -2 to 2"},
+		{"a penalty that divides by nothing", Text, `{"prompt":"a","repetition_penalty":0}`, "repetition_penalty", invalidValue, "found 0 0.001"},
+		{"a bias of no token", Text, `{"prompt":"a","logit_bias":{"x":1}}`, "logit_bias", invalidValue, `"x" number`},
+		{"a bias beyond the API's", Text, `{"prompt":"a","logit_bias":{"5":101}}`, "logit_bias.5", invalidValue, "101 -100 to 100"},
+		{"biases that are none", Text, `{"prompt":"a","logit_bias":[]}`, "logit_bias", invalidType, "object"},
 		{"no answer", Text, `{"prompt":"a","n":0}`, "n", invalidValue, "found 0 1 to 128"},
 		{"fewer best than answers", Text, `{"prompt":"a","n":3,"best_of":2}`, "best_of", invalidValue, "found 2 3"},
 		{"no token and no echo", Text, `{"prompt":"a","max_tokens":0}`, "max_tokens", invalidValue, "found 0 echo"},
