@@ -25,12 +25,13 @@ func (m *Model) Chat() (*Chat, error) {
 }
 
 // Send adds a user's message and streams the answer, which joins the conversation when it is done, or as far as it came if the
-// caller breaks off or ctx ends. On any other error the message is taken back. The request's prompt is the conversation's.
+// caller breaks off or ctx ends. On any other error the message is taken back. The request's prompt is the conversation's,
+// and N is 1.
 func (c *Chat) Send(ctx context.Context, text string, r Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		before := len(c.Messages)
 		c.Messages = append(c.Messages, chat.Message{Role: "user", Content: text})
-		r.Messages, r.Prompt, r.Tokens, r.Gap = slices.Clone(c.Messages), "", nil, nil
+		r.Messages, r.Prompt, r.Tokens, r.Gap, r.N = slices.Clone(c.Messages), "", nil, nil, 1
 		var answer strings.Builder
 		var failed error
 		for chunk, err := range c.model.Generate(ctx, r) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
 	"time"
 
 	"memra/chat"
@@ -31,15 +29,20 @@ type Request struct {
 	Stop      []string      // texts that end the answer; they are not part of it
 	StopAfter []string      // texts that end the answer and are the last of it
 
+	// N answers are generated, by forks of one prompt: answer i is what a request with Seed+i gets. 0 is 1. Chunks of different answers come
+	// mixed; Answers collects them.
+	N int
+
 	LogProbs    bool // report the log-probability of each token
 	TopLogProbs int  // and of so many likeliest tokens at its place; needs LogProbs
 }
 
 // Chunk is a part of an answer: what one token brought.
 type Chunk struct {
+	Index int    // of the answer, from 0
 	Text  string // whole code points, "" while a token's text is incomplete or may begin a stop string
-	Token *Token // nil in the last chunk, which brings no token
-	Done  *Done  // in the last chunk only
+	Token *Token // nil in an answer's last chunk, which brings no token
+	Done  *Done  // in an answer's last chunk only
 }
 
 // Token is a generated or scored token.
@@ -60,96 +63,66 @@ type Done struct {
 	Decode  time.Duration
 }
 
-// Generate streams the answer to a request. The sequence ends with a chunk that has Done, or with an error: ctx's, if ctx ends
-// first. Breaking off the loop stops the computation.
+// Generate streams the answers to a request. Each ends with a chunk that has Done; the sequence ends after the last of them, or with an
+// error: ctx's, if ctx ends first. Breaking off the loop stops the computation.
 func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		a, err := m.admit(r)
-		if err != nil {
+		if err := m.generate(ctx, r, func(c Chunk) bool { return yield(c, nil) }); err != nil {
 			yield(Chunk{}, err)
-			return
-		}
-		answer, err := m.submit(ctx, engine.Request{Tokens: a.tokens, Limit: a.limit, Draw: a.draw, First: a.first, Ends: a.ends})
-		if err != nil {
-			yield(Chunk{}, err)
-			return
-		}
-		defer answer.Cancel()
-		for done := false; !done; {
-			var c Chunk
-			if a.stopped {
-				c.Done = a.done(answer, "stop")
-			} else {
-				e, err := answer.Next(ctx)
-				if err != nil {
-					yield(Chunk{}, named(err))
-					return
-				}
-				c = a.chunk(m, answer, e)
-			}
-			done = c.Done != nil
-			if !yield(c, nil) {
-				return
-			}
 		}
 	}
 }
 
-// admitted is a request that can be served, and how far it is.
+// generate emits the chunks of all answers, as they come, until emit has enough.
+func (m *Model) generate(ctx context.Context, r Request, emit func(Chunk) bool) error {
+	a, err := m.admit(r)
+	if err != nil {
+		return err
+	}
+	answer, err := m.submit(ctx, engine.Request{Tokens: a.tokens, Limit: a.limit, N: len(a.replies), Draw: a.draw, First: a.first, Ends: a.ends})
+	if err != nil {
+		return err
+	}
+	defer answer.Cancel()
+	for left := len(a.replies); left > 0; {
+		e, err := answer.Next(ctx)
+		if err != nil {
+			return named(err)
+		}
+		reply := a.replies[e.Index]
+		if reply.over { // tokens drawn beyond a stop string
+			continue
+		}
+		if !emit(reply.chunk(m, answer, e)) {
+			return nil
+		}
+		if reply.stopped && !reply.over {
+			answer.End(e.Index)
+			if !emit(Chunk{Index: e.Index, Done: reply.done(answer, "stop")}) {
+				return nil
+			}
+		}
+		if reply.over {
+			left--
+		}
+	}
+	return nil
+}
+
+// admitted is a request that can be served.
 type admitted struct {
 	prompted
 	request Request
 	limit   int // the most tokens to generate
 	draw    sample.Draw
 	first   *engine.First
-	ends    []int32 // tokens that end it
-
-	stopper   *sample.Stopper
-	text      *tokenizer.Detokenizer
-	generated int
-	stopped   bool // by a stop string
-}
-
-// chunk is what an event of the engine's adds to the answer. A stop string may end it before the engine does.
-func (a *admitted) chunk(m *Model, answer *engine.Answer, e engine.Event) (c Chunk) {
-	if e.Done != nil {
-		text, stopped := a.feed(a.text.Flush())
-		if !stopped {
-			text += a.stopper.Flush()
-		}
-		return Chunk{Text: text, Done: a.done(answer, e.Done.Reason)}
-	}
-	a.generated++
-	c.Token = &Token{ID: e.Token, LogProb: e.LogProb, Top: e.Top}
-	if slices.Contains(a.ends, e.Token) {
-		return c
-	}
-	piece := a.text.Next(e.Token)
-	if a.generated == 1 && a.healed != tokenizer.None {
-		piece = strings.TrimPrefix(piece, string(m.Piece(a.healed)))
-	}
-	c.Text, a.stopped = a.feed(piece)
-	return c
-}
-
-// feed takes the next piece of the text and returns what may be emitted now, with a text that ends the answer and is part of it.
-func (a *admitted) feed(piece string) (text string, stopped bool) {
-	if text, stopped = a.stopper.Feed(piece); stopped {
-		if found, _ := a.stopper.Matched(); slices.Contains(a.request.StopAfter, found) {
-			text += found
-		}
-	}
-	return text, stopped
-}
-
-// done says how the answer ended.
-func (a *admitted) done(answer *engine.Answer, reason string) *Done {
-	u := answer.Usage(0)
-	return &Done{Reason: reason, Prompt: len(a.tokens), Reused: u.Cached, LeftOut: a.left, Tokens: a.generated, Prefill: u.Prefill, Decode: u.Decode}
+	ends    []int32 // tokens that end an answer
+	replies []*reply
 }
 
 // admit finds out whether a request can be served. An error is a *RequestError.
-func (m *Model) admit(r Request) (a admitted, err error) {
+func (m *Model) admit(r Request) (a *admitted, err error) {
+	a = new(admitted)
 	defer func() {
 		var told *RequestError
 		if err != nil && !errors.As(err, &told) {
@@ -175,9 +148,15 @@ func (m *Model) admit(r Request) (a admitted, err error) {
 	if a.ends = m.ends; r.Gap != nil {
 		a.ends = m.marks
 	}
-	a.text = m.tokenizer.Detokenizer(tokenizer.DecodeOptions{Continues: true})
-	if a.stopper, err = sample.NewStopper(slices.Concat(r.Stop, r.StopAfter)...); err != nil {
-		return a, err
+	if r.N < 0 || r.N > MostAnswers {
+		return a, fmt.Errorf("memra: N is %d answers, want 1 to %d (0 is 1)", r.N, MostAnswers)
+	}
+	for i := range max(1, r.N) {
+		reply, err := m.newReply(a, i)
+		if err != nil {
+			return a, err
+		}
+		a.replies = append(a.replies, reply)
 	}
 	a.limit = m.context - len(a.tokens)
 	if r.MaxTokens < 0 {

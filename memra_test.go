@@ -137,6 +137,8 @@ func TestRequestsThatCannotBeServedSayWhy(t *testing.T) {
 		{"an empty stop string", Request{Prompt: "a", Stop: []string{""}}, "stop string"},
 		{"a temperature below zero", Request{Prompt: "a", Sampling: sample.Params{Temperature: -1}}, "temperature"},
 		{"a conversation without a template", Request{Messages: []chat.Message{{Role: "user", Content: "hi"}}}, "no chat template"},
+		{"fewer answers than none", Request{Prompt: "a", N: -1}, "N is -1"},
+		{"more answers than anybody needs", Request{Prompt: "a", N: MostAnswers + 1}, "129 answers"},
 		{"fewer tokens than none", Request{Prompt: "a", MaxTokens: -1}, "MaxTokens -1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

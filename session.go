@@ -58,6 +58,9 @@ func (s *Session) begin(r Request) ([]int32, error) {
 	if r.Messages != nil || r.Gap != nil || r.Heal || r.Prompt != "" && r.Tokens != nil {
 		return nil, &RequestError{Err: errors.New("memra: a session goes on with one of Prompt and Tokens, and not with Messages (see Chat), a Gap or Heal")}
 	}
+	if r.N > 1 {
+		return nil, &RequestError{Err: fmt.Errorf("memra: a session goes on in one way and not in %d; fork it", r.N)}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy {

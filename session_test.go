@@ -141,6 +141,7 @@ func TestASessionKeepsWhatCameBeforeItWasBrokenOffAndNothingOfAFailure(t *testin
 		{"a conversation", Request{Messages: []chat.Message{{Role: "user", Content: "hi"}}}},
 		{"a gap", Request{Gap: &Gap{}}},
 		{"two prompts", Request{Prompt: "a", Tokens: []int32{1}}},
+		{"several answers", Request{Prompt: "a", N: 2}},
 		{"a healed prompt", Request{Prompt: "a", Heal: true}},
 	} {
 		var got error

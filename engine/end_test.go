@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"memra/gguf"
+	"memra/internal/tiny"
+	"memra/sample"
+)
+
+func TestOneAnswerOfSeveralEndsAndTheOthersGoOn(t *testing.T) {
+	e := open(t, processor(t, 2), tiny.Qwen35(1, gguf.Q8_0), roomy)
+	r := Request{Tokens: []int32{1, 2, 3, 4, 5}, Limit: 40, N: 3, Draw: sample.Draw{Params: sample.Params{Temperature: 1, Seed: 5}}}
+	read := func(end int) (tokens [3][]int32, reasons [3]string) {
+		a := submit(t, e, r)
+		for {
+			event, err := a.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				return tokens, reasons
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if event.Done != nil {
+				reasons[event.Index] = event.Done.Reason
+				continue
+			}
+			tokens[event.Index] = append(tokens[event.Index], event.Token)
+			if event.Index == end && len(tokens[end]) == 3 {
+				a.End(end)
+			}
+		}
+	}
+	want, _ := read(-1)
+	for end := range 3 { // the first computes the prompt from which the others fork
+		got, reasons := read(end)
+		for i := range 3 {
+			n := 40
+			if i == end {
+				n = len(got[i])
+				if n < 3 || reasons[i] != Stop {
+					t.Errorf("answer %d has %d tokens and the reason %q, was to end after 3", i, n, reasons[i])
+				}
+			}
+			if !slices.Equal(got[i], want[i][:n]) {
+				t.Errorf("with answer %d ended, answer %d says %v, want %v", end, i, got[i], want[i][:n])
+			}
+		}
+	}
+	a := submit(t, e, r)
+	for range 3 {
+		for i := range 3 {
+			a.End(i) // perhaps before it has begun, and more than once
+		}
+	}
+	for range 3 {
+		if event, err := a.Next(t.Context()); err != nil || event.Done == nil && event.Token < 0 {
+			t.Errorf("ended before its time: %+v, %v", event, err)
+		}
+	}
+}
