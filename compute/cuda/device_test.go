@@ -263,8 +263,10 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 		t.Errorf("read bandwidth %v, %v", rate, err)
 	}
 	m := newToy(t, d, gguf.Q8_0, 64)
-	everything := sample.Draw{Params: sample.Params{Temperature: 1, TopK: 5}, LogProb: true, Top: 3}
-	if _, err := d.Sample(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(1, 3)) }, []sample.Draw{everything}); err != nil {
+	raw := sample.Draw{Params: sample.Params{Temperature: 1, TopK: 5}, Adjust: []sample.Adjustment{{Token: 3, Add: 1}}, LogProb: true, Top: 3}
+	filtered := raw
+	filtered.Filtered = true
+	if _, err := d.Sample(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsAt(2, 3)) }, []sample.Draw{raw, filtered}); err != nil {
 		t.Fatal(err)
 	}
 	launchDelta(t, d)

@@ -77,28 +77,52 @@ func logitRow(rng *rand.Rand, vocab, kind int) []float32 {
 const logitKinds = 11
 
 // randomDraw asks for anything.
-func randomDraw(rng *rand.Rand, vocab int) sample.Draw {
-	d := sample.Draw{Position: rng.IntN(1 << 20), LogProb: rng.IntN(2) == 0}
-	if rng.IntN(3) == 0 {
-		d.Top = []int{1, 5, 20, 300, sample.MaxTop}[rng.IntN(5)]
-	}
-	switch rng.IntN(6) {
-	case 0: // greedy
-	case 1:
-		d.Given, d.Token = true, rng.Int32N(int32(vocab))
-	default:
-		d.Seed = rng.Uint64()
-		d.Temperature = []float32{0.1, 0.7, 1, 1.5, 30, 1e-30}[rng.IntN(6)]
-		if rng.IntN(2) == 0 {
-			d.TopK = []int{1, 2, 40, 64, 1000, vocab / 2, vocab - 1, vocab + 5}[rng.IntN(8)]
-		}
-		if rng.IntN(2) == 0 {
-			d.TopP = []float32{1e-6, 0.3, 0.5, 0.9, 0.95, 0.999, 1}[rng.IntN(7)]
-		}
-		if rng.IntN(3) == 0 {
-			d.MinP = []float32{1e-5, 0.02, 0.3, 1}[rng.IntN(4)]
+func randomDraw(t testing.TB, rng *rand.Rand, vocab int) sample.Draw {
+	var p sample.Params
+	maybe := func(n int, f func()) {
+		if rng.IntN(n) == 0 {
+			f()
 		}
 	}
+	p.Seed = rng.Uint64()
+	p.Temperature = []float32{0, 0.1, 0.7, 1, 1.5, 30, 1e-30}[rng.IntN(7)]
+	maybe(2, func() { p.TopK = []int{1, 2, 40, 64, 1000, vocab / 2, vocab - 1, vocab + 5}[rng.IntN(8)] })
+	maybe(2, func() { p.TopP = []float32{1e-6, 0.3, 0.5, 0.9, 0.95, 0.999, 1}[rng.IntN(7)] })
+	maybe(3, func() { p.MinP = []float32{1e-5, 0.02, 0.3, 1}[rng.IntN(4)] })
+	maybe(4, func() { p.TopNSigma = []float32{1e-3, 0.5, 1, 3, 100}[rng.IntN(5)] })
+	maybe(4, func() { p.Typical = []float32{1e-6, 0.2, 0.9, 0.999}[rng.IntN(4)] })
+	maybe(4, func() {
+		p.XTC = sample.XTC{Probability: []float32{0.5, 1}[rng.IntN(2)], Threshold: []float32{1e-30, 1e-6, 0.01, 0.1, 0.5}[rng.IntN(5)]}
+	})
+	maybe(3, func() {
+		for _, i := range rng.Perm(sample.Filters) {
+			p.Order = append(p.Order, sample.Filter(i+1))
+		}
+	})
+	maybe(4, func() {
+		p.RepeatPenalty, p.FrequencyPenalty, p.PresencePenalty, p.PenaltyLastN = 1+rng.Float32(), rng.Float32(), -rng.Float32(), rng.IntN(40)
+	})
+	maybe(6, func() { p.DRY = sample.DRY{Multiplier: 1, Base: 1.75, AllowedLength: 1 + rng.IntN(3)} })
+	maybe(6, func() {
+		p.Bias = map[int32]float32{rng.Int32N(int32(vocab)): -5, rng.Int32N(int32(vocab)): 1e6, rng.Int32N(int32(vocab)): float32(math.Inf(-1))}
+	})
+	maybe(30, func() {
+		for i := range vocab {
+			p.Banned = append(p.Banned, int32(i))
+		}
+	})
+	h, err := sample.NewHistory(p, vocab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1 + rng.IntN(300) {
+		h.Append(rng.Int32N(int32(min(vocab, 30))))
+	}
+	d := h.Draw()
+	d.Position = rng.IntN(1 << 20)
+	d.LogProb, d.Filtered = rng.IntN(4) > 0, rng.IntN(2) == 0 // filtered ones tell what exactly was kept
+	maybe(3, func() { d.Top = []int{1, 5, 20, 300, sample.MaxTop}[rng.IntN(5)] })
+	maybe(6, func() { d.Given, d.Token = true, rng.Int32N(int32(vocab)) })
 	return d
 }
 
@@ -123,7 +147,6 @@ func samePick(t *testing.T, what string, got, want sample.Pick) {
 // Every row asks for something else; three steps of a shape: eager, captured, replayed.
 func TestDrawsOnTheGPUAreThoseOfPackageSample(t *testing.T) {
 	d := gpu(t)
-	rng := rand.New(rand.NewPCG(41, 42))
 	vocabs, counts := []int{300, 4096, 49152, 128256, 262144}, []int{1, 7, 64}
 	if testing.Short() { // under compute-sanitizer
 		vocabs, counts = []int{300, 9000}, []int{1, 7}
@@ -134,34 +157,42 @@ func TestDrawsOnTheGPUAreThoseOfPackageSample(t *testing.T) {
 			if rows == 1 {
 				steps = 66
 			}
-			for range steps {
-				logits := make([][]float32, rows)
-				draws := make([]sample.Draw, rows)
-				want := make([]sample.Pick, rows)
-				seeds := make([]uint64, rows)
-				for i := range rows {
-					draws[i], seeds[i] = randomDraw(rng, vocab), rng.Uint64()
-				}
-				parallel(rows, func(i int) {
-					own := rand.New(rand.NewPCG(seeds[i], 1))
-					logits[i] = logitRow(own, vocab, own.IntN(logitKinds+4)) // four more for the usual kind
-					want[i] = new(sample.Sampler).Draw(logits[i], draws[i])
-				})
-				picks, err := d.Sample(func(ops compute.Ops) compute.Tensor { return ops.(*step).tensor(slices.Concat(logits...), vocab) }, draws)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i := range rows {
-					samePick(t, fmt.Sprintf("vocabulary of %d, row %d of %d, %+v", vocab, i, rows, draws[i]), picks[i], want[i])
-				}
-				if t.Failed() {
-					return
-				}
-			}
+			drawsAgree(t, d, vocab, rows, steps)
 		}
 	}
 	if len(d.graphs.list) == 0 {
 		t.Error("no step became a graph")
+	}
+}
+
+// drawsAgree compares steps of rows with what package sample gives.
+func drawsAgree(t *testing.T, d *Device, vocab, rows, steps int) {
+	rng := rand.New(rand.NewPCG(uint64(vocab), uint64(rows)))
+	for range steps {
+		logits := make([][]float32, rows)
+		draws := make([]sample.Draw, rows)
+		want := make([]sample.Pick, rows)
+		seeds := make([]uint64, rows)
+		for i := range rows {
+			draws[i], seeds[i] = randomDraw(t, rng, vocab), rng.Uint64()
+		}
+		parallel(rows, func(i int) {
+			own := rand.New(rand.NewPCG(seeds[i], 1))
+			logits[i] = logitRow(own, vocab, own.IntN(logitKinds+4)) // four more for the usual kind
+			want[i] = new(sample.Sampler).Draw(logits[i], draws[i])
+		})
+		picks, err := d.Sample(func(ops compute.Ops) compute.Tensor { return ops.(*step).tensor(slices.Concat(logits...), vocab) }, draws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows {
+			asked := draws[i]
+			asked.Banned, asked.Adjust = asked.Banned[:min(len(asked.Banned), 4)], asked.Adjust[:min(len(asked.Adjust), 4)]
+			samePick(t, fmt.Sprintf("vocabulary of %d, row %d of %d, %+v", vocab, i, rows, asked), picks[i], want[i])
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
 	}
 }
 

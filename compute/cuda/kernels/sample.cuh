@@ -3,17 +3,34 @@
 #pragma once
 #include "common.cuh"
 
-// Draw is what is asked of a row; drawInput in sample.go.
+// Draw is what is asked of a row; drawInput in sample.go. A row may be asked twice: once adjusted, for its token, and once as it was, for
+// probabilities.
 struct Draw {
     uint64_t seed;
     int64_t position;
-    float temperature; // 0: nothing is drawn, and no filter set
-    float topP, minP;  // 0: off
-    int topK;          // 0: off
-    int given;         // the token, -1: none is given
-    int top;           // how many of the likeliest are wanted
-    int logProb;       // whether the token's log-probability is
-    int pad;
+    float temperature; // of noise and of filtered probabilities; 0: of the first candidate alone
+    float repeat;      // of adjustments
+    float sigmas, typical, topP, minP, threshold;
+    int topK;
+    int adjustments, adjustment; // how many, and the index of the first
+    int token;                   // GREEDY, DRAWN, CHOSEN or what is given
+    int top;                     // how many of the likeliest are wanted
+    uint8_t asked;               // whether anything is: otherwise every kernel passes the row by
+    uint8_t logProb;             // whether the token's log-probability is wanted
+    uint8_t filtered;            // whether log-probabilities are of what the filters leave
+    uint8_t weigh;               // what sample_weigh makes: SUMS, COUNTS, MASSES, DEVIATIONS
+    float binned;                // the temperature of MASSES
+    uint8_t filters, cold;       // how many; how many of them come before the temperature
+    uint8_t filter[6];           // sample.Filter, in order
+};
+constexpr int GREEDY = -1, DRAWN = -2, CHOSEN = -3; // the first candidate; by noise; by the row's other asking
+constexpr int SUMS = 1, COUNTS = 2, MASSES = 4, DEVIATIONS = 8;
+enum Filter : uint8_t { TEMPERATURE = 1, TOP_N_SIGMA, TOP_K, TYPICAL, TOP_P, MIN_P, XTC };
+
+// Adjustment is of a token's logit: adjustment in sample.go.
+struct Adjustment {
+    uint32_t token; // the last 31 bits; the first says whether the repeat penalty counts
+    float add;
 };
 
 // Answer is what comes back of a row: answer in sample.go.
@@ -35,15 +52,17 @@ constexpr int SEGMENT = 4096, MAX_SEGMENTS = 256, BINS = 2048;
 struct Row {
     uint64_t mass[BINS]; // of the candidates whose keys begin with these 11 bits, in units of 2^-44
     uint32_t count[BINS];
-    uint32_t cutKey; // kept: larger keys, and of equal ones the tokens up to cutToken
-    int cutToken;
-    uint64_t best[MAX_SEGMENTS]; // by segment: the first candidate
-    double sum[MAX_SEGMENTS];    // by segment: of e^(logit-largest)
-    double score[MAX_SEGMENTS];  // by segment: the largest logit/temperature + noise
-    int token[MAX_SEGMENTS];     // and whose it is
+    uint64_t first, last;           // candidates: what the filters leave lies between
+    uint64_t best[MAX_SEGMENTS];    // by segment: the first candidate
+    double sum[MAX_SEGMENTS];       // by segment: of weights
+    double deviation[MAX_SEGMENTS]; // by segment: of logit-largest above -Inf
+    double square[MAX_SEGMENTS];    // by segment: of its square
+    int finite[MAX_SEGMENTS];       // by segment: how many are above -Inf
+    double score[MAX_SEGMENTS];     // by segment: the largest logit/temperature + noise
+    int token[MAX_SEGMENTS];        // and whose it is
 };
 
-static_assert(sizeof(Draw) == 48 && sizeof(Answer) == 16 && sizeof(Likely) == 8 && sizeof(Row) == 31752, "as in sample.go");
+static_assert(sizeof(Draw) == 80 && sizeof(Adjustment) == 8 && sizeof(Answer) == 16 && sizeof(Likely) == 8 && sizeof(Row) == 36880, "as in sample.go");
 
 // A key orders logits: larger is larger, -0 is 0, NaN is above +Inf.
 constexpr uint32_t KEY_NAN = 0xffffffff, KEY_INF = 0xff800000, KEY_BANNED = 0x007fffff;
@@ -59,6 +78,7 @@ __device__ __forceinline__ float logit_of(uint32_t key) { return __uint_as_float
 __device__ __forceinline__ uint64_t candidate(uint32_t key, int token) { return (uint64_t)key << 32 | ~(uint32_t)token; }
 __device__ __forceinline__ uint32_t key_of(uint64_t c) { return c >> 32; }
 __device__ __forceinline__ int token_of(uint64_t c) { return ~(uint32_t)c; }
+constexpr uint64_t EVERYTHING = (uint64_t)KEY_BANNED + 1 << 32; // all candidates lie from it on
 
 // first_of is a row's first candidate, from those of its segments; every lane of the warp gets it.
 __device__ __forceinline__ uint64_t first_of(const Row* r, int segments) {
@@ -72,6 +92,17 @@ __device__ __forceinline__ uint64_t first_of(const Row* r, int segments) {
 __device__ __forceinline__ int fault_of(uint64_t first) {
     uint32_t key = key_of(first);
     return key == KEY_NAN ? 1 : key == KEY_INF ? 2 : key <= KEY_BANNED ? 3 : 0;
+}
+
+// Run is a run of the order of candidates.
+struct Run {
+    uint64_t first, last;
+    __device__ bool has(uint64_t c) const { return c <= first && c >= last; }
+};
+
+// left_of is what the filters leave of a row whose first candidate is `first`.
+__device__ __forceinline__ Run left_of(const Draw& d, const Row* r, uint64_t first) {
+    return d.filters ? Run{r->first, r->last} : Run{first, EVERYTHING};
 }
 
 __device__ const double ROOTS[64] = { // 2^(j/64)
@@ -142,14 +173,14 @@ __device__ inline double log_sum(const Row* r, int segments) {
     return log64(sum);
 }
 
-// weight_exponent is a logit's, relative to the largest.
-__device__ __forceinline__ double weight_exponent(float x, float largest, float temperature) {
+// exponent is that of a logit's weight, relative to the largest.
+__device__ __forceinline__ double exponent(float x, float largest, float temperature) {
     return ((double)x - (double)largest) / (double)temperature;
 }
 
 // units_of is a weight in units of 2^-44, rounded down.
 __device__ __forceinline__ uint64_t units_of(float x, float largest, float temperature) {
-    double e = weight_exponent(x, largest, temperature);
+    double e = exponent(x, largest, temperature);
     return e < -31 ? 0 : __double2ull_rz(exp64(e) * 0x1p44);
 }
 
