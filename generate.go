@@ -59,8 +59,11 @@ type Done struct {
 	Reused  int    // of which had been computed before
 	LeftOut int    // tokens around a gap that the context had no room for
 	Tokens  int    // tokens generated, the end token included
-	Prefill time.Duration
-	Decode  time.Duration
+
+	Queued    time.Duration // until it was begun
+	Prefill   time.Duration // from then to the first token
+	Decode    time.Duration // from then to the last
+	Preempted int           // times that it gave up its memory for others, and was computed again
 }
 
 // Generate streams the answers to a request. Each ends with a chunk that has Done; the sequence ends after the last of them, or with an

@@ -24,6 +24,7 @@ type benchCommand struct {
 	synthetic, format                            choice // no model file: a shape and a format
 	prompts, generates, depths, streams, threads numbers
 	repetitions                                  int
+	load                                         load
 	output                                       choice
 }
 
@@ -41,6 +42,10 @@ generate -n tokens one by one, in -b sequences that step together, both after -d
 up and then -r times. Each step picks its likeliest token; tokenising is left out. -p 0 and -n 0 leave a test out; -p, -n, -d, -b and
 -t take lists.
 
+--requests measures the engine under a load instead: N requests of -p random tokens, each with -n tokens generated, or those of a FILE as memra
+batch has it, -b of them served at a time. It shows requests a second, tokens a second, the time to the first token and from a token to
+the next (median, 90 % and 99 %); and, beside, the rate of bare steps.
+
 --synthetic measures a model of a well-known shape with random weights in --format: there is nothing to download, and the rates are
 a real model's. The names that end in _M are llama.cpp's mixes of formats.
 
@@ -49,6 +54,7 @@ the bandwidth measured before the first test. A rate near its floor cannot be im
 		Example: `  memra bench -m model.gguf
   memra bench -m model.gguf -p 512,1024 -n 0
   memra bench -m model.gguf -p 0 -n 128 -d 0,4096 -t 1,2 -r 3 -o json
+  memra bench -m model.gguf --requests 64 -p 512 -n 128 -b 1,16
   memra bench --synthetic Llama-3.1-8B --format Q4_K_M -p 512,2048 -n 64 -d 512 -b 1,16,64`,
 		Args: cobra.NoArgs,
 		RunE: interruptible(c.run),
@@ -69,9 +75,10 @@ the bandwidth measured before the first test. A rate near its floor cannot be im
 	flags.VarP(&c.prompts, "n-prompt", "p", "tokens of the prompt")
 	flags.VarP(&c.generates, "n-gen", "n", "tokens to generate")
 	flags.VarP(&c.depths, "n-depth", "d", "tokens before those")
-	flags.VarP(&c.streams, "streams", "b", "sequences that generate together")
+	flags.VarP(&c.streams, "streams", "b", "sequences that generate together; requests that are served at a time")
 	flags.VarP(&c.threads, "threads", "t", "threads of the CPU that compute")
 	flags.IntVarP(&c.repetitions, "repetitions", "r", 5, "times that each test is measured")
+	flags.Var(&c.load, "requests", "measure the engine: how it serves so many requests, or those of a file, -b at a time")
 	c.output.addOutput(cmd)
 	return cmd
 }
@@ -88,11 +95,8 @@ func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) 
 		return usage(cmd, "-r is %d, want 1 or more", c.repetitions)
 	}
 	tests := c.tests()
-	if len(tests) == 0 {
-		return usage(cmd, "-p and -n leave no test to run")
-	}
-	for _, t := range tests {
-		c.model.context = max(c.model.context, t.Depth+t.Prompt+t.Generate)
+	if err := c.room(cmd, tests); err != nil {
+		return err
 	}
 	table := newBenchTable(c.output.value, c.out)
 	defer func() {
@@ -107,6 +111,28 @@ func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) 
 		if err := c.measure(ctx, threads, tests, table); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// room makes the context as large as the tests, or the load, want it.
+func (c *benchCommand) room(cmd *cobra.Command, tests []memra.BenchTest) error {
+	switch {
+	case c.load.file != "" && c.synthetic.value != none:
+		return usage(cmd, "--requests names a file, whose texts a synthetic model cannot read; give a number")
+	case c.load.file != "":
+		return nil // what the model was made for
+	case c.load.count > 0:
+		if slices.Min(c.prompts.value) == 0 || slices.Min(c.generates.value) == 0 {
+			return usage(cmd, "--requests wants tokens given and tokens generated: -p and -n from 1")
+		}
+		c.model.context = slices.Max(c.prompts.value) + slices.Max(c.generates.value)
+		return nil
+	case len(tests) == 0:
+		return usage(cmd, "-p and -n leave no test to run")
+	}
+	for _, t := range tests {
+		c.model.context = max(c.model.context, t.Depth+t.Prompt+t.Generate)
 	}
 	return nil
 }
@@ -132,6 +158,7 @@ func (c *benchCommand) tests() (tests []memra.BenchTest) {
 
 // benchModel is a model that can be measured: one of a file, or a synthetic one.
 type benchModel interface {
+	Serve(ctx context.Context, l memra.Load) (memra.Served, error)
 	Bench(ctx context.Context, t memra.BenchTest, repetitions int, bandwidth float64) (memra.BenchResult, error)
 	ReadBandwidth() (float64, error)
 	Facts() memra.Facts
@@ -169,6 +196,9 @@ func (c *benchCommand) measure(ctx context.Context, threads int, tests []memra.B
 		return err
 	}
 	c.log.Debug("read bandwidth", "device", m.Facts().Device, "threads", threads, "GB/s", bandwidth/1e9)
+	if c.load.text != "" {
+		return c.serve(ctx, m, bandwidth, table)
+	}
 	for _, t := range tests {
 		began := time.Now()
 		r, err := m.Bench(ctx, t, c.repetitions, bandwidth)
@@ -182,48 +212,66 @@ func (c *benchCommand) measure(ctx context.Context, threads int, tests []memra.B
 	return nil
 }
 
+// benchFacts are what rows say of the model and the machine, under llama-bench's names.
+type benchFacts struct {
+	BuildCommit   string `json:"build_commit"`
+	CPUInfo       string `json:"cpu_info"`
+	GPUInfo       string `json:"gpu_info"` // with the driver; "" on the CPU
+	Backends      string `json:"backends"`
+	ModelFilename string `json:"model_filename"`
+	ModelType     string `json:"model_type"`
+	ModelSize     int    `json:"model_size"`
+	ModelNParams  int    `json:"model_n_params"`
+	NThreads      int    `json:"n_threads"`
+	TypeK         string `json:"type_k"`
+	TypeV         string `json:"type_v"`
+	TestTime      string `json:"test_time"`
+}
+
+func newBenchFacts(f memra.Facts, kv string, began time.Time) benchFacts {
+	b := benchFacts{
+		BuildCommit: readBuild().Commit, CPUInfo: f.CPU, Backends: strings.ToUpper(f.Class),
+		ModelFilename: f.File, ModelType: fmt.Sprintf("%s %.0fM %s", f.Family, float64(f.Parameters)/1e6, f.Format),
+		ModelSize: f.Bytes, ModelNParams: f.Parameters, NThreads: f.Threads, TypeK: kv, TypeV: kv, TestTime: began.UTC().Format(time.RFC3339),
+	}
+	if f.Class != "cpu" {
+		b.GPUInfo = f.Device
+	}
+	return b
+}
+
+func (b benchFacts) build() string { return b.BuildCommit }
+
+func (b benchFacts) columns() []column {
+	return []column{{"model", b.ModelType, -30}, {"size", bytesText(b.ModelSize), 10}, {"params", countText(b.ModelNParams), 10}, {"backend", b.Backends, -10},
+		{"threads", fmt.Sprint(b.NThreads), 7}}
+}
+
+// commandLine is the command that measures.
+func commandLine() string { return strings.Join(append([]string{"memra"}, os.Args[1:]...), " ") }
+
 // benchRow is a result under llama-bench's names, and what it has no name for: streams, kernels, bandwidth, floor_ts, command.
 type benchRow struct {
-	BuildCommit   string    `json:"build_commit"`
-	CPUInfo       string    `json:"cpu_info"`
-	GPUInfo       string    `json:"gpu_info"` // with the driver; "" on the CPU
-	Backends      string    `json:"backends"`
-	ModelFilename string    `json:"model_filename"`
-	ModelType     string    `json:"model_type"`
-	ModelSize     int       `json:"model_size"`
-	ModelNParams  int       `json:"model_n_params"`
-	NThreads      int       `json:"n_threads"`
-	TypeK         string    `json:"type_k"`
-	TypeV         string    `json:"type_v"`
-	NPrompt       int       `json:"n_prompt"`
-	NGen          int       `json:"n_gen"`
-	NDepth        int       `json:"n_depth"`
-	NStreams      int       `json:"n_streams"` // sequences that step together; rates count the tokens of all
-	TestTime      string    `json:"test_time"`
-	AvgNS         int64     `json:"avg_ns"`
-	StddevNS      int64     `json:"stddev_ns"`
-	AvgTS         float64   `json:"avg_ts"`
-	StddevTS      float64   `json:"stddev_ts"`
-	SamplesNS     []int64   `json:"samples_ns"`
-	SamplesTS     []float64 `json:"samples_ts"`
-	FloorTS       float64   `json:"floor_ts"`
-	Bandwidth     float64   `json:"read_bandwidth"` // bytes a second
-	Kernels       int       `json:"kernels"`        // launched by a step; 0: the device has none
-	Command       string    `json:"command"`
+	benchFacts
+	NPrompt   int       `json:"n_prompt"`
+	NGen      int       `json:"n_gen"`
+	NDepth    int       `json:"n_depth"`
+	NStreams  int       `json:"n_streams"` // sequences that step together; rates count the tokens of all
+	AvgNS     int64     `json:"avg_ns"`
+	StddevNS  int64     `json:"stddev_ns"`
+	AvgTS     float64   `json:"avg_ts"`
+	StddevTS  float64   `json:"stddev_ts"`
+	SamplesNS []int64   `json:"samples_ns"`
+	SamplesTS []float64 `json:"samples_ts"`
+	FloorTS   float64   `json:"floor_ts"`
+	Bandwidth float64   `json:"read_bandwidth"` // bytes a second
+	Kernels   int       `json:"kernels"`        // launched by a step; 0: the device has none
+	Command   string    `json:"command"`
 }
 
 func newBenchRow(f memra.Facts, kv string, began time.Time, bandwidth float64, r memra.BenchResult) benchRow {
-	row := benchRow{
-		BuildCommit: readBuild().Commit, CPUInfo: f.CPU, Backends: strings.ToUpper(f.Class),
-		ModelFilename: f.File, ModelType: fmt.Sprintf("%s %.0fM %s", f.Family, float64(f.Parameters)/1e6, f.Format),
-		ModelSize: f.Bytes, ModelNParams: f.Parameters,
-		NThreads: f.Threads, TypeK: kv, TypeV: kv, NPrompt: r.Prompt, NGen: r.Generate, NDepth: r.Depth, NStreams: max(1, r.Streams),
-		TestTime: began.UTC().Format(time.RFC3339), FloorTS: r.Floor, Bandwidth: bandwidth, Kernels: r.Kernels,
-		Command: strings.Join(append([]string{"memra"}, os.Args[1:]...), " "),
-	}
-	if f.Class != "cpu" {
-		row.GPUInfo = f.Device
-	}
+	row := benchRow{benchFacts: newBenchFacts(f, kv, began), NPrompt: r.Prompt, NGen: r.Generate, NDepth: r.Depth, NStreams: max(1, r.Streams),
+		FloorTS: r.Floor, Bandwidth: bandwidth, Kernels: r.Kernels, Command: commandLine()}
 	nanoseconds := make([]float64, len(r.Samples))
 	for i, d := range r.Samples {
 		nanoseconds[i] = float64(d)
@@ -250,8 +298,13 @@ func meanDeviation(x []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation / float64(len(x)-1))
 }
 
+func (r benchRow) columns() []column {
+	return append(r.benchFacts.columns(), column{"test", r.test(), 18}, column{"t/s", fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StddevTS), 20},
+		column{"floor t/s", fmt.Sprintf("%.2f", r.FloorTS), 10}, column{"kernels", fmt.Sprint(r.Kernels), 7})
+}
+
 // test is the name of a test: "pp512", "tg128 x16 @ d4096".
-func (r *benchRow) test() string {
+func (r benchRow) test() string {
 	name := fmt.Sprintf("pp%d", r.NPrompt)
 	if r.NGen > 0 {
 		name = fmt.Sprintf("tg%d", r.NGen)

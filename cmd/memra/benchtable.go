@@ -11,8 +11,20 @@ import (
 
 // benchTable writes rows as they come, so that a run that is broken off has shown what it measured.
 type benchTable interface {
-	row(benchRow) error
+	row(benchLine) error
 	end() error
+}
+
+// benchLine is a row of a table: a struct whose fields are those of JSON and CSV.
+type benchLine interface {
+	columns() []column // of a table for people
+	build() string
+}
+
+// column is a cell and its column: so wide, a negative width aligns it to the left.
+type column struct {
+	name, text string
+	width      int
 }
 
 func newBenchTable(format string, w io.Writer) benchTable {
@@ -27,27 +39,42 @@ func newBenchTable(format string, w io.Writer) benchTable {
 	return &markdownTable{w: w}
 }
 
-// markdownTable is llama-bench's, with columns for the floor and for the kernels of a step.
+// markdownTable is llama-bench's, with columns for what that does not have.
 type markdownTable struct {
 	w     io.Writer
 	begun bool
 	build string
 }
 
-const markdownRow = "| %-30s | %10s | %10s | %-10s | %7s | %18s | %20s | %10s | %7s |\n"
-
-func (t *markdownTable) row(r benchRow) error {
+func (t *markdownTable) row(r benchLine) error {
+	columns := r.columns()
 	if !t.begun {
-		t.begun, t.build = true, r.BuildCommit
-		dashes := func(n int) string { return strings.Repeat("-", n-1) + ":" }
-		if _, err := fmt.Fprintf(t.w, markdownRow+markdownRow,
-			"model", "size", "params", "backend", "threads", "test", "t/s", "floor t/s", "kernels",
-			strings.Repeat("-", 30), dashes(10), dashes(10), strings.Repeat("-", 10), dashes(7), dashes(18), dashes(20), dashes(10), dashes(7)); err != nil {
+		t.begun, t.build = true, r.build()
+		var names, dashes []string
+		for _, c := range columns {
+			names = append(names, fmt.Sprintf("%*s", c.width, c.name))
+			if c.width < 0 {
+				dashes = append(dashes, strings.Repeat("-", -c.width))
+			} else {
+				dashes = append(dashes, strings.Repeat("-", c.width-1)+":")
+			}
+		}
+		if err := t.write(names); err != nil {
+			return err
+		}
+		if err := t.write(dashes); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(t.w, markdownRow, r.ModelType, bytesText(r.ModelSize), countText(r.ModelNParams), r.Backends,
-		fmt.Sprint(r.NThreads), r.test(), fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StddevTS), fmt.Sprintf("%.2f", r.FloorTS), fmt.Sprint(r.Kernels))
+	var cells []string
+	for _, c := range columns {
+		cells = append(cells, fmt.Sprintf("%*s", c.width, c.text))
+	}
+	return t.write(cells)
+}
+
+func (t *markdownTable) write(cells []string) error {
+	_, err := fmt.Fprintf(t.w, "| %s |\n", strings.Join(cells, " | "))
 	return err
 }
 
@@ -65,7 +92,7 @@ type jsonTable struct {
 	begun bool
 }
 
-func (t *jsonTable) row(r benchRow) error {
+func (t *jsonTable) row(r benchLine) error {
 	text, err := json.MarshalIndent(r, "  ", "  ")
 	if err != nil {
 		return err
@@ -90,8 +117,8 @@ func (t *jsonTable) end() error {
 // linesTable is an object a line.
 type linesTable struct{ w io.Writer }
 
-func (t linesTable) row(r benchRow) error { return writeJSON(t.w, r) }
-func (t linesTable) end() error           { return nil }
+func (t linesTable) row(r benchLine) error { return writeJSON(t.w, r) }
+func (t linesTable) end() error            { return nil }
 
 // csvTable has the fields of JSON but for the samples, as llama-bench's has.
 type csvTable struct {
@@ -99,15 +126,15 @@ type csvTable struct {
 	begun bool
 }
 
-func (t *csvTable) row(r benchRow) error {
+func (t *csvTable) row(r benchLine) error {
 	var names, values []string
 	v := reflect.ValueOf(r)
-	for i := range v.NumField() {
-		if v.Field(i).Kind() == reflect.Slice {
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if f.Anonymous || f.Type.Kind() == reflect.Slice {
 			continue
 		}
-		names = append(names, v.Type().Field(i).Tag.Get("json"))
-		values = append(values, fmt.Sprint(v.Field(i).Interface()))
+		names = append(names, f.Tag.Get("json"))
+		values = append(values, fmt.Sprint(v.FieldByIndex(f.Index).Interface()))
 	}
 	if !t.begun {
 		t.begun = true

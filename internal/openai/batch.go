@@ -89,6 +89,12 @@ func (a *BatchAnswer) refuse(id string, e Endpoint, err error) {
 	a.Response = &BatchResponse{told.Status, "req_" + id, ErrorBody{told}}
 }
 
+// DecodeLine reads a line as Batch.Answer does.
+func DecodeLine(text []byte, defaults func(Endpoint) memra.Request) (*Request, error) {
+	l, err := decodeLine(text, defaults)
+	return l.request, err
+}
+
 // line is a line of a batch file, decoded as far as it could be.
 type line struct {
 	customID orNull
