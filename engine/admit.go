@@ -88,6 +88,7 @@ func (s *scheduler) start(q *sequence) bool {
 		usage := q.done.Usage
 		s.notes = append(s.notes, note{answer: q.answer, index: q.index, began: &usage})
 	}
+	s.drafts.begin(q)
 	q.state, q.lead = st, nil
 	s.waiting = remove(s.waiting, q)
 	s.running = insert(s.running, q)
@@ -153,6 +154,9 @@ func (s *scheduler) leave(q *sequence) {
 		s.stop(q)
 	}
 	s.waiting = remove(s.waiting, q)
+	if q.guesses != nil {
+		q.guesses.Free()
+	}
 	q.left = true
 	name := q.request.Tenant
 	if t := s.tenants[name]; t.sequences > 1 {

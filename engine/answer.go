@@ -41,6 +41,8 @@ type Usage struct {
 	Cached    int    // of which a cache had computed so many
 	Miss      string // why not more
 	Preempted int    // times that it gave up its pages
+	Drafted   int    // tokens that were guessed ahead
+	Accepted  int    // of which so many were right
 
 	Queued  time.Duration // until it began
 	Prefill time.Duration // from then until the first token, or the last score
@@ -152,7 +154,7 @@ func (a *Answer) put(e Event, now time.Time) {
 		p.first = now
 	}
 	if e.Done != nil {
-		p.usage.Preempted = e.Done.Preempted
+		p.usage.Preempted, p.usage.Drafted, p.usage.Accepted = e.Done.Preempted, e.Done.Drafted, e.Done.Accepted
 		e.Done.Usage = p.sum()
 		a.left--
 	}

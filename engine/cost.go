@@ -93,7 +93,7 @@ func (c *cost) beside(decode work, position int) int {
 		return 1 << 20
 	}
 	c.saved = min(c.saved, row) + allowed
-	n := int(c.saved / row)
+	n := int(min(c.saved/row, 1<<20))
 	c.saved -= float64(n) * row
 	return n
 }

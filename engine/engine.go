@@ -10,6 +10,7 @@ import (
 	"memra/compute"
 	"memra/model"
 	"memra/sample"
+	"memra/spec"
 	"memra/state"
 )
 
@@ -21,10 +22,11 @@ type Config struct {
 	Device    compute.Device
 	Model     *model.Model
 	Pool      *state.Pool
-	Rows      int // the most rows of a step
-	Asking    int // the most of them whose logits are wanted
-	Sequences int // the most sequences that run at once; more wait
-	Context   int // the most tokens of a sequence
+	Rows      int              // the most rows of a step
+	Asking    int              // the most of them whose logits are wanted
+	Sequences int              // the most sequences that run at once; more wait
+	Context   int              // the most tokens of a sequence
+	Drafts    *spec.Speculator // guesses tokens ahead; nil: nothing does
 }
 
 // Engine computes requests. Its methods are safe for concurrent use.
@@ -50,6 +52,7 @@ func New(c Config) *Engine {
 func idle(c Config) *Engine {
 	e := &Engine{config: c, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	e.scheduler = newScheduler(c.Pool, noPrefixes{c.Pool}, limits{rows: c.Rows, asking: c.Asking, sequences: c.Sequences})
+	e.scheduler.drafts = speculation{c.Drafts}
 	return e
 }
 
@@ -123,6 +126,7 @@ func (e *Engine) work() {
 
 // step plans and computes one step, and tells the answers; false: there is nothing to compute. took measures time.
 func (e *Engine) step(took func(time.Time) time.Duration) bool {
+	e.scheduler.drafts.draft(e.scheduler.running)
 	st := e.scheduler.plan()
 	if st != nil {
 		began := time.Now()
@@ -148,9 +152,7 @@ func (e *Engine) read() bool {
 // compute runs one step.
 func (e *Engine) compute(st *step) ([]sample.Pick, error) {
 	view := e.config.Pool.View(st.states...)
-	return e.config.Device.Sample(func(ops compute.Ops) compute.Tensor {
-		return e.config.Model.Forward(ops, &st.batch, view)
-	}, st.draws)
+	return e.config.Device.Sample(e.scheduler.drafts.forward(e.config.Model, st, view), st.draws)
 }
 
 // deliver passes the scheduler's notes on.

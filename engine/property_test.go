@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"memra/internal/tiny"
 	"memra/model"
 	"memra/sample"
+	"memra/spec"
 	"memra/state"
 )
 
@@ -45,6 +47,7 @@ type plan struct {
 	asking    int
 	sequences int
 	spare     int // positions in the pool beyond those of the longest request
+	drafting
 }
 
 // planned is a request and its fate.
@@ -57,7 +60,7 @@ type planned struct {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "model %d, steps of %v rows that take %v µs, %d asking, %d sequences, %d positions to spare\n", p.model, p.rows, p.took, p.asking, p.sequences, p.spare)
+	fmt.Fprintf(&b, "model %d, steps of %v rows that take %v µs, %d asking, %d sequences, %d positions to spare; %v\n", p.model, p.rows, p.took, p.asking, p.sequences, p.spare, p.drafting)
 	for i, r := range p.requests {
 		fmt.Fprintf(&b, "  request %d: %d tokens (after %d), limit %d, n %d, arrives %d, cancelled %d, ends %v, score %+v, first %v, tenant %q, draw %+v\n",
 			i, len(r.Tokens), r.after, r.Limit, r.N, r.arrive, r.cancel, r.Ends, r.Score, r.First != nil, r.Tenant, r.Draw)
@@ -68,7 +71,7 @@ func (p plan) String() string {
 // draw makes a plan.
 func draw(rng *rand.Rand, models int) plan {
 	one := func(of ...int) int { return of[rng.IntN(len(of))] }
-	p := plan{model: rng.IntN(models), asking: one(1, 2, 8, 64), sequences: 1 + rng.IntN(8), spare: one(0, 0, 64, 200, 1000)}
+	p := plan{model: rng.IntN(models), asking: one(1, 2, 8, 64), sequences: 1 + rng.IntN(8), spare: one(0, 0, 64, 200, 1000), drafting: randomDrafting(rng)}
 	for range 1 + rng.IntN(5) {
 		p.rows, p.took = append(p.rows, one(1, 2, 7, 16, 64, 100, 256)), append(p.took, one(1, 50, 1000, 1000, 20000))
 	}
@@ -87,6 +90,7 @@ func draw(rng *rand.Rand, models int) plan {
 		for j := same; j < n; j++ {
 			r.Tokens[j] = rng.Int32N(tiny.Vocab)
 		}
+		r.Drafts = one(0, 0, 0, -1, 1, 3)
 		r.Limit, r.N, r.Tenant = one(1, 2, 10, rng.IntN(40)), one(0, 1, 1, 1, 2, 4), []string{"", "", "b"}[rng.IntN(3)]
 		r.Draw = sample.Draw{LogProb: true, Top: one(0, 0, 3), Params: sample.Params{Seed: rng.Uint64(),
 			Temperature: []float32{0, 0.7, 1.3}[rng.IntN(3)], TopK: one(0, 0, 5, 40), TopP: []float32{0, 0, 0.9}[rng.IntN(3)], MinP: []float32{0, 0, 0.05}[rng.IntN(3)],
@@ -135,13 +139,16 @@ type subject struct {
 }
 
 // idle is an engine for the subject that only moves when it is told to.
-func (s subject) idle(z sizes) (*Engine, func() error) {
+func (s subject) idle(z sizes, sp *spec.Speculator) (*Engine, func() error) {
 	pool, err := state.NewPool(s.device, s.State(), state.Config{Positions: z.positions, Sequences: z.slots, Step: 256})
 	if err != nil {
 		panic(err)
 	}
-	return idle(Config{Device: s.device, Model: s.Model, Pool: pool, Rows: z.rows, Asking: z.asking, Sequences: z.sequences, Context: 1 << 20}), func() error {
+	return idle(Config{Device: s.device, Model: s.Model, Pool: pool, Rows: z.rows, Asking: z.asking, Sequences: z.sequences, Context: 1 << 20, Drafts: sp}), func() error {
 		defer pool.Close()
+		if sp != nil {
+			defer sp.Close()
+		}
 		if used := pool.Used(); used != 0 {
 			return fmt.Errorf("%d bytes of pages are held after the end, want none", used)
 		}
@@ -170,7 +177,7 @@ func newOutcome(r *Request, events []Event, err error) outcome {
 
 // alone is what a request gets with the device to itself.
 func (s subject) alone(r Request) outcome {
-	e, end := s.idle(sizes{rows: 256, asking: 64, sequences: 1, positions: r.length() + 1, slots: 1})
+	e, end := s.idle(sizes{rows: 256, asking: 64, sequences: 1, positions: r.length() + 1, slots: 1}, nil)
 	n := r.answers()
 	o := outcome{}
 	for i := range n {
@@ -189,13 +196,23 @@ func (s subject) alone(r Request) outcome {
 	return outcome{o.answers, o.scores, errors.Join(o.err, end())}
 }
 
-// run follows a plan whose requests are complete.
-func (s subject) run(p plan) (outcomes []outcome, err error) {
+// run follows a plan whose requests are complete, and of which it is known what they get.
+func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 	longest := 1
 	for i := range p.requests {
 		longest = max(longest, p.requests[i].length())
 	}
-	e, end := s.idle(sizes{rows: 256, asking: p.asking, sequences: p.sequences, positions: longest + p.spare, slots: 1 + p.sequences/2})
+	var texts [][]int32
+	for i := range p.requests {
+		for _, answer := range want[i].answers {
+			texts = append(texts, slices.Concat(p.requests[i].Tokens, tokens(answer, 0)))
+		}
+	}
+	sp, err := p.drafting.speculator(s, texts, p.sequences)
+	if err != nil {
+		return nil, err
+	}
+	e, end := s.idle(sizes{rows: 256, asking: p.asking, sequences: p.sequences, positions: longest + p.spare, slots: 1 + p.sequences/2}, sp)
 	answers, left := make([]*Answer, len(p.requests)), len(p.requests)
 	for turn := 0; ; turn++ {
 		for i := range p.requests {
@@ -220,11 +237,19 @@ func (s subject) run(p plan) (outcomes []outcome, err error) {
 			return nil, errors.New("the schedule does not end")
 		}
 	}
+	if sp != nil {
+		for _, n := range sp.Stats().Accepted {
+			drafted.Add(int64(n))
+		}
+	}
 	for i, a := range answers {
 		outcomes = append(outcomes, newOutcome(&p.requests[i].Request, a.queue, a.err))
 	}
 	return outcomes, end()
 }
+
+// drafted counts drafts that were right.
+var drafted atomic.Int64
 
 // violations compares what a plan's requests get with what each gets alone, and with its score. "" is none.
 func (s subject) violations(p plan) string {
@@ -247,7 +272,7 @@ func (s subject) violations(p plan) string {
 			return fmt.Sprintf("request %d, scored: %s", i, d)
 		}
 	}
-	got, err := s.run(p)
+	got, err := s.run(p, want)
 	if err != nil {
 		return err.Error()
 	}
@@ -350,6 +375,9 @@ func (p plan) smaller() (all []plan) {
 		change(r.Ends != nil, func(r *planned) { r.Ends = nil })
 		change(r.Draw.Temperature != 0 || r.Draw.Top != 0, func(r *planned) { r.Draw = sample.Draw{LogProb: true} })
 	}
+	if p.drafting != (drafting{}) {
+		edit(func(q *plan) { q.drafting = drafting{} })
+	}
 	if len(p.rows) > 1 {
 		edit(func(q *plan) { q.rows = q.rows[1:] })
 	}
@@ -438,7 +466,7 @@ func eachPlan(t testing.TB, plans uint64, open func() (compute.Device, error), w
 					return
 				}
 				p := draw(rand.New(rand.NewPCG(seed, n)), len(subjects)-1)
-				if n%50 == 49 {
+				if n%50 == 49 || p.kind == "mtp" { // a layer that drafts
 					p.model = len(subjects) - 1
 				}
 				s := subjects[p.model]
@@ -465,6 +493,9 @@ func TestScheduleIsInvisible(t *testing.T) {
 	plans := number(t, "MEMRA_SCHEDULES", 200)
 	if p, s, diff := eachPlan(t, plans, openProcessor, asItIs, 2); p != nil {
 		t.Errorf("%s: %s\n%s", s.name, diff, p)
+	}
+	if n := drafted.Load(); n < int64(5*plans) {
+		t.Errorf("%d drafts were right in %d plans, want more", n, plans)
 	}
 }
 

@@ -20,6 +20,8 @@ type Request struct {
 
 	Score *Score // what the prompt's rows say of the tokens that follow them; nil: nothing
 
+	Drafts int // the most tokens guessed ahead in a step; 0: as many as pay, of those that the engine allows; below 0: none
+
 	Tenant string // whose cached prefixes it may use, and whose turn it is
 }
 

@@ -19,6 +19,7 @@ type scheduler struct {
 	cache  prefixes
 	limits limits
 	cost   cost
+	drafts speculation
 
 	running []*sequence // hold a state; oldest first
 	waiting []*sequence // oldest first
@@ -58,6 +59,8 @@ type step struct {
 	states []*state.Sequence // slot i of the batch
 	chunks []chunk
 	work   work
+
+	decodes bool // no row is of a prompt, and something may be drafted
 }
 
 // chunk is the rows of one sequence in a step: so many from position first on, of which the last ones ask.
@@ -189,7 +192,7 @@ func (s *scheduler) cut(q *sequence, n int) int {
 
 // pack makes a step of the rows that sequences have been given room for.
 func (s *scheduler) pack(order []*sequence) *step {
-	st := new(step)
+	st := &step{decodes: s.drafts.Speculator != nil}
 	for slot, q := range order {
 		c := chunk{sequence: q, first: q.state.Len() - q.rows, rows: q.rows, from: len(st.draws)}
 		for i := c.first; i < c.first+c.rows; i++ {
@@ -203,6 +206,7 @@ func (s *scheduler) pack(order []*sequence) *step {
 		c.asking = len(st.draws) - c.from
 		st.states, st.chunks = append(st.states, q.state), append(st.chunks, c)
 		st.work.add(c.first, c.rows)
+		st.decodes = st.decodes && c.first == len(q.tokens)-1
 	}
 	return st
 }
@@ -214,6 +218,9 @@ func (s *scheduler) apply(st *step, picks []sample.Pick, err error, took time.Du
 		return
 	}
 	s.cost.learn(st.work, took)
+	if st.decodes {
+		s.drafts.Took(st.work.rows, took)
+	}
 	for _, c := range st.chunks {
 		if c.sequence.state != nil { // nil: another answer to its request has failed
 			s.hear(c, picks[c.from:c.from+c.asking])
@@ -226,6 +233,7 @@ func (s *scheduler) hear(c chunk, picks []sample.Pick) {
 	q := c.sequence
 	q.suspect, q.turn = false, s.turn
 	s.tenants[q.request.Tenant].served += c.rows
+	drafted, accepted := len(q.drafts), 0
 	for _, p := range picks {
 		if p.Err != nil {
 			s.fail(q.answer, fmt.Errorf("engine: after token %d: %w", q.answered, p.Err))
@@ -236,8 +244,10 @@ func (s *scheduler) hear(c chunk, picks []sample.Pick) {
 		if !on {
 			break
 		}
+		accepted++
 	}
 	q.drafts = nil
+	s.drafts.verified(q, drafted, accepted)
 	if n := len(q.tokens) - 1; q.state.Len() > n && q.state.Truncate(n) != nil { // drafts that were not drawn
 		q.state.Free()
 	}

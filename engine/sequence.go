@@ -2,6 +2,7 @@ package engine
 
 import (
 	"memra/sample"
+	"memra/spec"
 	"memra/state"
 )
 
@@ -17,6 +18,7 @@ type sequence struct {
 	tokens   []int32
 	history  *sample.History // of tokens, and while a step is packed of drafts
 	drafts   []int32         // guesses of what follows tokens; they live for one step
+	guesses  *spec.Sequence  // what they are made of; nil: it is not drafted
 	state    *state.Sequence // nil: it waits
 	answered int             // rows below it have said what was asked of them
 	ends     map[int32]bool

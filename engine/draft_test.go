@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"memra/compute/cpu"
+	"memra/gguf"
+	"memra/internal/builtin"
+	"memra/internal/tiny"
+	"memra/model"
+	"memra/sample"
+	"memra/spec"
+	"memra/state"
+	"memra/tokenizer"
+)
+
+// drafting is how a plan's sequences are drafted.
+type drafting struct {
+	kind   string // of drafter: see speculator; "": none
+	depth  int
+	always bool // or as it pays
+	room   int  // positions that the drafter has memory for
+	errs   int  // one of so many drafts of "knowing" is wrong
+}
+
+// randomDrafting draws any. Most random texts never repeat, so that drafts that come true are those of who knows.
+func randomDrafting(rng *rand.Rand) drafting {
+	one := func(of ...int) int { return of[rng.IntN(len(of))] }
+	kind := []string{"", "", "", "lookup", "lookup", "lookup", "knowing", "knowing", "knowing", "knowing"}[rng.IntN(10)]
+	if rng.IntN(20) == 0 {
+		kind = []string{"draft", "mtp"}[rng.IntN(2)]
+	}
+	return drafting{kind, one(1, 1+rng.IntN(8), 8), rng.IntN(3) > 0, one(64, 300, 4000), one(2, 5, 1000)}
+}
+
+// speculator makes it, for a subject and requests whose finished texts are these.
+func (d drafting) speculator(s subject, texts [][]int32, sequences int) (*spec.Speculator, error) {
+	c := state.Config{Positions: d.room, Sequences: sequences, Step: 256}
+	var drafter spec.Drafter
+	var err error
+	switch d.kind {
+	case "":
+		return nil, nil
+	case "lookup":
+		drafter = spec.NewLookup(s.Model)
+	case "knowing":
+		drafter = knowing{spec.NewLookup(s.Model), texts, d.errs}
+	case "draft": // the model itself: all its drafts come true
+		drafter, err = spec.NewSmall(s.device, s.Model, s.Model, c, d.depth)
+	case "mtp":
+		drafter, err = spec.NewHead(s.device, s.Model, c, d.depth)
+	}
+	if err != nil {
+		return nil, err
+	}
+	sp := spec.New(drafter, d.depth)
+	if d.always {
+		sp.Always()
+	}
+	return sp, nil
+}
+
+// knowing drafts what is known to come, with mistakes.
+type knowing struct {
+	*spec.Lookup
+	texts [][]int32
+	errs  int
+}
+
+func (knowing) Begin() spec.Memory { return sighted{} }
+
+func (k knowing) Draft(asks []*spec.Ask) error {
+	for _, a := range asks {
+		n := len(a.Tokens)
+		i := slices.IndexFunc(k.texts, func(t []int32) bool { return len(t) > n && slices.Equal(t[:n], a.Tokens) })
+		if i < 0 {
+			continue
+		}
+		for j, t := range k.texts[i][n:min(len(k.texts[i]), n+a.Depth)] {
+			if (7*n+j)%k.errs == 0 {
+				t ^= 1
+			}
+			a.Drafts = append(a.Drafts, t)
+		}
+	}
+	return nil
+}
+
+// sighted is a memory of nothing.
+type sighted struct{}
+
+func (sighted) Sight([]int32) int { return 0 }
+func (sighted) Fork() spec.Memory { return sighted{} }
+func (sighted) Free()             {}
+
+// A model that drafts for itself draws its drafts with the noise that the tokens are drawn with: every one of them is right, also in
+// a page's corners, through preemptions, and where a hybrid has to drop rows.
+func TestAModelThatDraftsForItselfIsAlwaysRight(t *testing.T) {
+	for name, make := range map[string]func(uint64, gguf.Type) *tiny.Model{"llama": tiny.Llama, "qwen35": tiny.Qwen35, "gemma3": tiny.Gemma3} {
+		t.Run(name, func(t *testing.T) {
+			d, err := cpu.Open(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			m, err := model.Open(make(5, gguf.Q8_0), d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := subject{name, d, m}
+			for _, p := range []sample.Params{{}, {Temperature: 1, Seed: 3}, {Temperature: 0.8, TopK: 40, Seed: 9, RepeatPenalty: 1.2, FrequencyPenalty: 0.3}} {
+				sp, err := drafting{kind: "draft", depth: 5, always: true, room: 3000}.speculator(s, nil, 3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, end := s.idle(sizes{rows: 64, asking: 64, sequences: 3, positions: 600, slots: 3}, sp)
+				var answers []*Answer
+				for i := range 3 {
+					a, err := newAnswer(e, &Request{Tokens: random(uint64(i), 50+20*i), Limit: 150, Draw: sample.Draw{Params: p}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					answers = append(answers, a)
+					e.scheduler.add(a)
+				}
+				for e.step(time.Since) {
+				}
+				for i, a := range answers {
+					events, err := a.queue, a.err
+					if err != nil || len(events) == 0 {
+						t.Fatalf("answer %d: %v", i, err)
+					}
+					if done := events[len(events)-1].Done; done.Accepted < 100 || done.Accepted != done.Drafted {
+						t.Errorf("answer %d: %d of %d drafts were right, want all of over 100", i, done.Accepted, done.Drafted)
+					}
+				}
+				if err := end(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// The built-in model's own layer has to have seen what it guesses from: what the model made of every token, at its place.
+func TestTheBuiltInModelsOwnLayerIsMostlyRight(t *testing.T) {
+	file, err := builtin.GGUF(builtin.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocabulary, err := tokenizer.FromGGUF(file.Meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := processor(t, 2)
+	m, err := model.Open(model.GGUF(file), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/prompt.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := vocabulary.Encode(string(text), tokenizer.Options{})
+	s := subject{builtin.Name, d, m}
+	sp, err := drafting{kind: "mtp", depth: 3, always: true, room: 2000}.speculator(s, nil, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, end := s.idle(sizes{rows: 100, asking: 64, sequences: 4, positions: 4000, slots: 4}, sp)
+	for i := range 4 { // in chunks of their own, greedy and not
+		a, err := newAnswer(e, &Request{Tokens: append([]int32{vocabulary.BOS()}, prompt[:len(prompt)-10*i]...), Limit: 100, Draw: sample.Draw{Params: sample.Params{Temperature: 0.2 * float32(i), Seed: 5}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.scheduler.add(a)
+	}
+	for e.step(time.Since) {
+	}
+	st := sp.Stats()
+	if rate := float64(st.Accepted[0]) / float64(st.Drafted[0]); !(rate > 0.8) || st.Rounds < 100 {
+		t.Errorf("%d of %d first drafts were right, want over 80 in 100: %+v", st.Accepted[0], st.Drafted[0], st)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// String names it in a failing plan.
+func (d drafting) String() string {
+	if d.kind == "" {
+		return "no drafts"
+	}
+	return fmt.Sprintf("%s, up to %d drafts, always %v, memory for %d positions, one mistake in %d", d.kind, d.depth, d.always, d.room, d.errs)
+}
