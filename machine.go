@@ -39,8 +39,8 @@ func (m *machine) open(src source, o Options) (err error) {
 	if m.format, err = compute.KVFormatOf(o.KVFormat); err != nil {
 		return fmt.Errorf("memra: %w", err)
 	}
-	if o.Context < 0 || o.Sequences < 0 {
-		return fmt.Errorf("memra: context of %d tokens and %d sequences, want none negative", o.Context, o.Sequences)
+	if o.Context < 0 || o.Sequences < 0 || o.KVMemory < 0 {
+		return fmt.Errorf("memra: context of %d tokens, %d sequences and a KV cache of %d bytes, want none negative", o.Context, o.Sequences, o.KVMemory)
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

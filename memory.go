@@ -53,7 +53,8 @@ func (e *sizeError) Unwrap() error { return compute.ErrMemory }
 // spare is what stays free on a device for graphs and for steps of unusual shapes.
 const spare = 256 << 20
 
-// reserve chooses the step and the context and makes room for the KV cache.
+// reserve chooses the step and the context and makes room for the KV cache, which all sequences share: a context for each, or as much of
+// that as fits. One alone always has room for its context; where several do not, the engine lets some wait.
 //
 // A device that takes memory as it is used can be promised any context. On others the cache must fit: a context that was asked
 // for is refused if it does not, one that was not is made as small as it must be. What is free is known exactly, because a step
@@ -68,42 +69,81 @@ func (m *machine) reserve(o Options) error {
 	if err != nil {
 		return err
 	}
-	layout, sequences := m.model.State(), o.Sequences
 	if !memory.Lazy {
 		m.step = min(m.step, ceilPage(m.context))
-		if err := m.rehearse(layout); err != nil {
+		if err := m.rehearse(m.model.State()); err != nil {
 			return err
 		}
 		if memory, err = m.device.Memory(); err != nil {
 			return err
 		}
-		room, need := memory.Free-spare, layout.Bytes(m.config(m.context, sequences))
-		if need > room {
-			fit := m.largestContext(layout, sequences, room)
-			if o.Context > 0 || fit == 0 {
-				return fmt.Errorf("memra: a context of %d tokens for %d sequences needs %d bytes of KV cache, and %d of %d bytes are free on %s; "+
-					"a context of %d tokens would fit: ask for no more, or for fewer sequences",
-					m.context, sequences, need, max(0, room), memory.Total, m.device.Name(), fit)
-			}
-			o.Log.Warn("the context is smaller than the model's, for that is what fits the device's memory", "context", fit,
-				"model", m.context, "needed", need, "free", room, "sequences", sequences)
-			m.context = fit
-		}
 	}
-	m.pool, err = state.NewPool(m.device, layout, m.config(m.context, sequences))
+	positions, err := m.positions(o, memory)
+	if err != nil {
+		return err
+	}
+	m.pool, err = state.NewPool(m.device, m.model.State(), m.config(positions, m.sequences))
 	return err
 }
 
-// config is a pool for so many sequences of a context.
-func (m *machine) config(context, sequences int) state.Config {
-	return state.Config{Format: m.format, Delta: m.device.DeltaFormat(), Positions: context * sequences, Sequences: sequences, Step: m.step}
+// positions is how many tokens the cache has room for.
+func (m *machine) positions(o Options, memory compute.Memory) (int, error) {
+	room := memory.Free - spare
+	switch {
+	case o.KVMemory > 0 && memory.Total > 0 && o.KVMemory > room:
+		return 0, fmt.Errorf("memra: a KV cache of %d bytes, and %d of %d bytes are free on %s; ask for less, or leave it to be as large as it can be",
+			o.KVMemory, max(0, room), memory.Total, m.device.Name())
+	case o.KVMemory > 0:
+		room = o.KVMemory
+	case memory.Total == 0:
+		return m.context * m.sequences, nil
+	}
+	need := m.model.State().Bytes(m.config(m.context, m.sequences))
+	if need <= room || m.fewer(o, room) {
+		return m.largest(m.context*m.sequences, room), nil
+	}
+	if o.KVMemory == 0 && memory.Lazy {
+		return m.context, nil
+	}
+	fit := m.largest(m.context, room)
+	if o.Context > 0 || fit == 0 {
+		return 0, fmt.Errorf("memra: a context of %d tokens, with %d sequences at once, needs %d bytes of KV cache, and there is room for %d of %d bytes on %s; "+
+			"a context of %d tokens would fit: ask for no more, or for fewer sequences",
+			m.context, m.sequences, need, max(0, room), memory.Total, m.device.Name(), fit)
+	}
+	o.Log.Warn("the context is smaller than the model's, for that is what fits the device's memory", "context", fit,
+		"model", m.context, "needed", need, "free", room, "sequences", m.sequences)
+	m.context = fit
+	return fit, nil
 }
 
-// largestContext is the most whole pages of each sequence whose pool takes no more than so many bytes.
-func (m *machine) largestContext(layout state.Layout, sequences, room int) int {
-	low, high := 0, m.context/compute.Page // low fits, high may not
+// fewer lets fewer sequences be computed at once, if the context fits then: each takes memory of its own where a model has windows or
+// delta-nets.
+func (m *machine) fewer(o Options, room int) bool {
+	for n := m.sequences / 2; n > 0; n /= 2 {
+		if m.model.State().Bytes(m.config(m.context, n)) <= room {
+			o.Log.Warn("fewer sequences are computed at once than were asked for, for that is what fits the device's memory", "sequences", n, "asked", m.sequences, "free", room)
+			m.sequences = n
+			return true
+		}
+	}
+	return false
+}
+
+// config is a pool for so many tokens of so many sequences.
+func (m *machine) config(positions, sequences int) state.Config {
+	return state.Config{Format: m.format, Delta: m.device.DeltaFormat(), Positions: positions, Sequences: sequences, Step: m.step}
+}
+
+// largest is the most tokens, up to a number, else in whole pages, whose pool takes no more than so many bytes.
+func (m *machine) largest(most, room int) int {
+	fits := func(positions int) bool { return m.model.State().Bytes(m.config(positions, m.sequences)) <= room }
+	if fits(most) {
+		return most
+	}
+	low, high := 0, most/compute.Page // low fits, high may not
 	for low < high {
-		if middle := (low + high + 1) / 2; layout.Bytes(m.config(middle*compute.Page, sequences)) <= room {
+		if middle := (low + high + 1) / 2; fits(middle * compute.Page) {
 			low = middle
 		} else {
 			high = middle - 1

@@ -109,7 +109,7 @@ func openSmall(t *testing.T, path string, free, perRow int, o Options) (*Model, 
 
 func TestTheContextIsWhatFitsTheDevice(t *testing.T) {
 	path := longModel(t)
-	const free, perRow, step = 600 << 20, 10000, 1024
+	const free, perRow, step = 500 << 20, 10000, 1024
 	whole, _, _, err := openSmall(t, path, 1<<40, 0, Options{Sequences: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -118,20 +118,29 @@ func TestTheContextIsWhatFitsTheDevice(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		o       Options
-		context int    // 0: an error
+		context int    // 0: an error; -1: less than the model's
+		all     bool   // of the memory is taken
 		log     string // words
 		err     string
 	}{
-		{"what was asked for and fits", Options{Context: 5000, Sequences: 2}, 5000, "", ""},
-		{"what the model was made for and does not fit", Options{Sequences: 2}, -1, "context smaller 1048576 sequences=2", ""},
-		{"what was asked for and does not fit", Options{Context: 1 << 20, Sequences: 2}, 0, "", "1048576 tokens for 2 sequences"},
+		{"what was asked for and fits", Options{Context: 5000, Sequences: 2}, 5000, false, "", ""},
+		{"what was asked for and fits once", Options{Context: 1 << 17, Sequences: 8}, 1 << 17, true, "", ""},
+		{"what the model was made for and does not fit", Options{Sequences: 2}, -1, true, "context smaller 1048576 sequences=2", ""},
+		{"what was asked for and does not fit", Options{Context: 1 << 20, Sequences: 2}, 0, false, "", "1048576 tokens, with 2 sequences"},
+		{"a cache of a size", Options{Context: 5000, Sequences: 100, KVMemory: 40 << 20}, 5000, false, "", ""},
+		{"a cache larger than the device", Options{KVMemory: 1 << 30}, 0, false, "", "1073741824 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, s, log, err := openSmall(t, path, free, perRow, c.o)
 			if c.context == 0 {
-				need := layout.Bytes(whole.config(1<<20, 2))
-				fit := whole.largestContext(layout, 2, free-(step+compute.Page)*perRow-spare)
-				for _, word := range []string{c.err, fmt.Sprint(need), fmt.Sprint(fit, " tokens would fit"), "fewer sequences"} {
+				need := layout.Bytes(whole.config(1<<20, 2)) // one context
+				whole.sequences = 2
+				fit := whole.largest(1<<20, free-(step+compute.Page)*perRow-spare)
+				words := []string{c.err}
+				if c.o.Context > 0 {
+					words = []string{c.err, fmt.Sprint(need), fmt.Sprint(fit, " tokens would fit"), "fewer sequences"}
+				}
+				for _, word := range words {
 					if err == nil || !strings.Contains(err.Error(), word) {
 						t.Errorf("error %v, want one with %q", err, word)
 					}
@@ -144,11 +153,15 @@ func TestTheContextIsWhatFitsTheDevice(t *testing.T) {
 			if c.context > 0 && m.Context() != c.context {
 				t.Errorf("context %d, want %d", m.Context(), c.context)
 			}
-			if c.context < 0 { // the largest that fits: a page more does not
-				page := layout.Bytes(m.config(m.context+compute.Page, 2)) - layout.Bytes(m.config(m.context, 2))
-				if s.free < spare || s.free-page >= spare {
-					t.Errorf("context %d leaves %d bytes, want %d and less than a page of %d", m.Context(), s.free, spare, page)
-				}
+			page := layout.Bytes(m.config(compute.Page, 2)) - layout.Bytes(m.config(0, 2))
+			if c.all && (s.free < spare || s.free-page >= spare) { // a page more does not fit
+				t.Errorf("context %d leaves %d bytes, want %d and less than a page of %d", m.Context(), s.free, spare, page)
+			}
+			if !c.all && c.o.KVMemory == 0 && m.pool.Bytes() != layout.Bytes(m.config(c.o.Context*c.o.Sequences, c.o.Sequences)) {
+				t.Errorf("the pool takes %d bytes, want as many as a context for each sequence", m.pool.Bytes())
+			}
+			if c.o.KVMemory > 0 && (m.pool.Bytes() > c.o.KVMemory || m.pool.Bytes()+page <= c.o.KVMemory) {
+				t.Errorf("the pool takes %d bytes, want %d and less than a page of %d", m.pool.Bytes(), c.o.KVMemory, page)
 			}
 			for _, word := range strings.Fields(c.log) {
 				if !strings.Contains(log, word) {
@@ -158,13 +171,30 @@ func TestTheContextIsWhatFitsTheDevice(t *testing.T) {
 			if (c.log == "") != (log == "") {
 				t.Errorf("log %q", log)
 			}
-			if m.pool.Bytes() != layout.Bytes(m.config(m.context, 2)) {
-				t.Errorf("the pool takes %d bytes", m.pool.Bytes())
-			}
 			if _, tokens, _ := collect(t, m, Request{Prompt: "Hi", MaxTokens: 3}); len(tokens) != 3 {
 				t.Errorf("%d tokens", len(tokens))
 			}
 		})
+	}
+}
+
+// The windows of a model's layers are memory of each sequence's own.
+func TestFewerSequencesAreComputedAtOnceWhereTheContextFitsThen(t *testing.T) {
+	path := tinyModel(t, "gemma3-plain")
+	whole, _, _, err := openSmall(t, path, 1<<40, 0, Options{Context: 4096, Sequences: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ten := whole.model.State().Bytes(whole.config(4096, 10))
+	m, _, log, err := openSmall(t, path, spare+ten, 0, Options{Context: 4096, Sequences: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.sequences != 8 || m.Context() != 4096 || !strings.Contains(log, "sequences=8 asked=64") {
+		t.Errorf("%d sequences, a context of %d, %q: want 8 of 4096", m.sequences, m.Context(), log)
+	}
+	if answers, err := m.Answers(t.Context(), Request{Prompt: "Hi", MaxTokens: 3, N: 5}); err != nil || len(answers) != 5 {
+		t.Errorf("%v, %v", answers, err)
 	}
 }
 

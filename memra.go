@@ -33,7 +33,8 @@ type Options struct {
 	Device    string       // "auto", the default: the first GPU where one works, the CPU elsewhere; "cpu", "cuda", "cuda:N"
 	Threads   int          // of the CPU, that compute; 0: one a processor. The output does not depend on them
 	Context   int          // the most tokens of one sequence; 0: what the model was made for, or what fits the device if that is less
-	Sequences int          // how many may be alive at once; more wait. 0: 4
+	Sequences int          // how many are computed at once; more wait. 0: 4
+	KVMemory  int          // bytes of the KV cache, which all sequences share; 0: a context for each, or as much of that as the device has room for
 	KVFormat  string       // of the KV cache: "f16", the default; "q8_0" and "fp8" take half as much, on a GPU; "f32" is for comparison, on the CPU
 	Log       *slog.Logger // hears what was chosen and why; nil: slog.Default()
 

@@ -54,7 +54,8 @@ answers: give them seeds, or n.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&c.in, "input", "i", "", "file of requests, a line each; - is standard input")
 	flags.StringVarP(&c.out, "output", "o", "", "file of answers, a line each; - is standard output")
-	flags.IntVar(&c.parallel, "parallel", 16, "requests that are answered at a time")
+	flags.IntVar(&c.parallel, "parallel", 64, "requests that are computed at a time, if the KV cache has room for them")
+	c.model.addMemory(cmd)
 	must(cmd.MarkFlagFilename("input", "jsonl"))
 	must(cmd.MarkFlagFilename("output", "jsonl"))
 	return cmd

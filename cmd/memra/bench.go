@@ -62,6 +62,7 @@ the bandwidth measured before the first test. A rate near its floor cannot be im
 	c.model.addPath(cmd)
 	c.model.device.add(cmd)
 	c.model.addCache(cmd)
+	c.model.addMemory(cmd)
 	flags := cmd.Flags()
 	flags.Var(&c.synthetic, "synthetic", "measure random weights of this model's shape instead of a file")
 	c.synthetic.complete(cmd, "synthetic")

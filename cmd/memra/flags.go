@@ -81,6 +81,7 @@ type modelFlags struct {
 	threads int
 	context int
 	cache   choice
+	memory  size
 }
 
 // addPath adds -m alone.
@@ -104,6 +105,11 @@ func (f *modelFlags) addCache(cmd *cobra.Command) {
 	f.cache.complete(cmd, "cache-type")
 }
 
+// addMemory adds the flag of commands that serve many requests.
+func (f *modelFlags) addMemory(cmd *cobra.Command) {
+	cmd.Flags().Var(&f.memory, "kv-memory", "bytes of the KV cache, which all requests share: a number with K, M or G (thousands); 0: a context for each, or as much of that as fits")
+}
+
 // contextUsage is what -c is to commands that generate.
 const contextUsage = "most tokens of prompt and answer together (default what the model was made for)"
 
@@ -117,7 +123,7 @@ func (f *modelFlags) choose(a *app) {
 
 // options are the flags, for so many sequences.
 func (f *modelFlags) options(a *app, sequences int) memra.Options {
-	return memra.Options{Device: string(f.device), Threads: f.threads, Context: f.context, Sequences: sequences, KVFormat: f.cache.value, Log: a.log}
+	return memra.Options{Device: string(f.device), Threads: f.threads, Context: f.context, Sequences: sequences, KVFormat: f.cache.value, KVMemory: int(f.memory), Log: a.log}
 }
 
 // open opens the model, for one sequence at a time.
