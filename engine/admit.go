@@ -9,27 +9,6 @@ import (
 	"memra/state"
 )
 
-// prefixes is what a cache of prefixes does for the scheduler, between steps.
-type prefixes interface {
-	// begin is a state that has computed the first of tokens, at most so many, and why it is not more.
-	begin(tenant string, tokens []int32, most int) (s *state.Sequence, miss string)
-
-	// keep hears of a state that has computed tokens and is about to be freed, or has come to where it may be worth keeping.
-	keep(tenant string, tokens []int32, s *state.Sequence)
-
-	// evict frees what is least worth keeping; false: nothing is left.
-	evict() bool
-}
-
-// noPrefixes keeps nothing.
-type noPrefixes struct{ pool *state.Pool }
-
-func (n noPrefixes) begin(string, []int32, int) (*state.Sequence, string) {
-	return n.pool.NewSequence(), "the cache is off"
-}
-func (noPrefixes) keep(string, []int32, *state.Sequence) {}
-func (noPrefixes) evict() bool                           { return false }
-
 // admit lets sequences run that wait, as many as there is room for.
 func (s *scheduler) admit() {
 	for len(s.running) < s.limits.sequences {
@@ -68,17 +47,15 @@ func (s *scheduler) start(q *sequence) bool {
 	if q.lead != nil {
 		st = q.lead.state.Fork()
 	} else {
-		st, miss = s.cache.begin(q.request.Tenant, q.tokens, min(q.wanted()-1, q.answered))
+		st, miss = s.begin(q)
 	}
 	need := s.growth(q, st)
 	for _, r := range s.running {
 		need.Add(s.growth(r, r.state))
 	}
-	for len(s.running) > 0 && !need.Within(s.pool.Free()) {
-		if !s.cache.evict() {
-			st.Free()
-			return false
-		}
+	if len(s.running) > 0 && !need.Within(s.pool.Free()) {
+		st.Free()
+		return false
 	}
 	if !q.begun {
 		q.begun, q.done.Cached, q.done.Miss = true, st.Len(), miss
@@ -102,8 +79,8 @@ func (s *scheduler) growth(q *sequence, st *state.Sequence) state.Pages {
 	return n
 }
 
-// reserve makes room for the rows of the step, oldest sequences first. What lacks pages gets those of the cache, then those of the
-// youngest that runs, which will recompute; the youngest itself waits for others to end.
+// reserve makes room for the rows of the step, oldest sequences first. What lacks pages, those of the prefixes included, gets those of
+// the youngest that runs, which will recompute; the youngest itself waits for others to end.
 func (s *scheduler) reserve() {
 	for _, q := range slices.Clone(s.running) {
 		for q.rows > 0 { // as long as it runs
@@ -114,7 +91,6 @@ func (s *scheduler) reserve() {
 			switch youngest := s.running[len(s.running)-1]; {
 			case !errors.Is(err, state.ErrFull):
 				s.fail(q.answer, err)
-			case s.cache.evict():
 			case len(q.drafts) > 0:
 				q.rows, q.drafts = q.rows-len(q.drafts), nil
 			case youngest != q:
@@ -134,11 +110,6 @@ func (s *scheduler) preempt(q *sequence) {
 	s.stop(q)
 	q.done.Preempted++
 	s.waiting = insert(s.waiting, q)
-}
-
-// keep offers the cache what a sequence has computed.
-func (s *scheduler) keep(q *sequence) {
-	s.cache.keep(q.request.Tenant, q.tokens[:q.state.Len()], q.state)
 }
 
 // stop takes a sequence out of those that run, with its pages.

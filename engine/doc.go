@@ -16,7 +16,7 @@
 //
 //	admit      sequences that wait get a slot and a state, if the pages that all who run will soon need are there (admit.go)
 //	apportion  rows: what decodes, then prompts, as many as slow the others down by no more than 1.4 times (scheduler.go, cost.go)
-//	reserve    pages for them, oldest first: from the pool, from the cache, from the youngest sequence, which is preempted (admit.go)
+//	reserve    pages for them, oldest first: from the pool, from the prefixes, from the youngest sequence, which is preempted (admit.go)
 //	pack       the batch, and the draws
 //	apply      the picks: tokens are appended, drafts kept as far as they were drawn, ends recognised (sequence.take)
 //
@@ -27,9 +27,9 @@
 //
 // # Where the cache and the drafters come in
 //
-// A cache of prefixes implements prefixes (admit.go): begin gives a sequence that starts or resumes its state, keep is offered the
-// states of sequences that end, are cancelled or preempted, evict gives pages back before anybody is preempted. scheduler.cut is
-// where a chunk ends so that a state can be kept there.
+// Sequences begin, and resume, with what the tree of prefixes has of their tokens (prefix.go). They offer it their pages after every
+// step and when they end, are cancelled or preempted; where the pool has no other page left, it gives up those that nobody uses.
+// scheduler.cut is where a chunk ends so that a state can be kept there.
 //
 // A drafter puts guesses into sequence.drafts of those that decode (sequence.decodes), between apply and plan. apportion cuts them to
 // what has room, reserve drops them where pages lack, pack makes rows of them, take compares, hear truncates what was not drawn. They

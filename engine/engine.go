@@ -22,6 +22,7 @@ type Config struct {
 	Device    compute.Device
 	Model     *model.Model
 	Pool      *state.Pool
+	Prefixes  *state.Tree      // of the pool, what sequences begin with and leave behind; nil: nothing
 	Rows      int              // the most rows of a step
 	Asking    int              // the most of them whose logits are wanted
 	Sequences int              // the most sequences that run at once; more wait
@@ -51,7 +52,7 @@ func New(c Config) *Engine {
 // idle is an engine without its goroutine.
 func idle(c Config) *Engine {
 	e := &Engine{config: c, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	e.scheduler = newScheduler(c.Pool, noPrefixes{c.Pool}, limits{rows: c.Rows, asking: c.Asking, sequences: c.Sequences})
+	e.scheduler = newScheduler(c.Pool, c.Prefixes, limits{rows: c.Rows, asking: c.Asking, sequences: c.Sequences})
 	e.scheduler.drafts = speculation{c.Drafts}
 	return e
 }

@@ -21,7 +21,10 @@ import (
 )
 
 // sizes of an engine under test.
-type sizes struct{ rows, asking, sequences, positions, slots int }
+type sizes struct {
+	rows, asking, sequences, positions, slots, snapshots int
+	prefixes                                             bool
+}
 
 var roomy = sizes{rows: 256, asking: 64, sequences: 8, positions: 8000, slots: 8}
 
@@ -37,13 +40,20 @@ func open(t testing.TB, d compute.Device, src model.Source, s sizes) *Engine {
 
 func start(t testing.TB, d compute.Device, m *model.Model, s sizes) *Engine {
 	t.Helper()
-	pool, err := state.NewPool(d, m.State(), state.Config{Positions: s.positions, Sequences: s.slots, Step: s.rows})
+	pool, err := state.NewPool(d, m.State(), state.Config{Positions: s.positions, Sequences: s.slots, Step: s.rows, Snapshots: s.snapshots})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := New(Config{Device: d, Model: m, Pool: pool, Rows: s.rows, Asking: s.asking, Sequences: s.sequences, Context: 1 << 20})
+	c := Config{Device: d, Model: m, Pool: pool, Rows: s.rows, Asking: s.asking, Sequences: s.sequences, Context: 1 << 20}
+	if s.prefixes {
+		c.Prefixes = state.NewTree(pool)
+	}
+	e := New(c)
 	t.Cleanup(func() {
 		e.Close()
+		if s.prefixes {
+			c.Prefixes.Clear()
+		}
 		if used := pool.Used(); used != 0 {
 			t.Errorf("%d bytes of pages are held after the end, want none", used)
 		}
@@ -110,7 +120,7 @@ func random(seed uint64, n int) []int32 {
 
 func TestManyAnswersToOnePromptAreThoseOfTheirSeeds(t *testing.T) {
 	for _, n := range []int{1, 2, 64, 65, 130} {
-		e := open(t, processor(t, 1), tiny.Qwen35(3, gguf.Q8_0), sizes{64, 8, 3, 2000, 3}) // fewer slots than answers
+		e := open(t, processor(t, 1), tiny.Qwen35(3, gguf.Q8_0), sizes{rows: 64, asking: 8, sequences: 3, positions: 2000, slots: 3}) // fewer slots than answers
 		r := Request{Tokens: random(1, n), Limit: 20, N: 5, Draw: sample.Draw{Params: sample.Params{Temperature: 1, Seed: 7}, LogProb: true}}
 		together, err := read(submit(t, e, r))
 		if err != nil {
@@ -131,7 +141,7 @@ func TestManyAnswersToOnePromptAreThoseOfTheirSeeds(t *testing.T) {
 }
 
 func TestRequestsThatCanNeverBeServedSayWhy(t *testing.T) {
-	e := open(t, processor(t, 1), tiny.Llama(1, gguf.Q8_0), sizes{64, 8, 2, 640, 2})
+	e := open(t, processor(t, 1), tiny.Llama(1, gguf.Q8_0), sizes{rows: 64, asking: 8, sequences: 2, positions: 640, slots: 2})
 	greedy := sample.Draw{}
 	for _, c := range []struct {
 		name string

@@ -47,6 +47,8 @@ type plan struct {
 	asking    int
 	sequences int
 	spare     int // positions in the pool beyond those of the longest request
+	prefixes  bool
+	snapshots int
 	drafting
 }
 
@@ -60,7 +62,8 @@ type planned struct {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "model %d, steps of %v rows that take %v µs, %d asking, %d sequences, %d positions to spare; %v\n", p.model, p.rows, p.took, p.asking, p.sequences, p.spare, p.drafting)
+	fmt.Fprintf(&b, "model %d, steps of %v rows that take %v µs, %d asking, %d sequences, %d positions to spare, prefixes %v, %d snapshots; %v\n",
+		p.model, p.rows, p.took, p.asking, p.sequences, p.spare, p.prefixes, p.snapshots, p.drafting)
 	for i, r := range p.requests {
 		fmt.Fprintf(&b, "  request %d: %d tokens (after %d), limit %d, n %d, arrives %d, cancelled %d, ends %v, score %+v, first %v, tenant %q, draw %+v\n",
 			i, len(r.Tokens), r.after, r.Limit, r.N, r.arrive, r.cancel, r.Ends, r.Score, r.First != nil, r.Tenant, r.Draw)
@@ -71,7 +74,7 @@ func (p plan) String() string {
 // draw makes a plan.
 func draw(rng *rand.Rand, models int) plan {
 	one := func(of ...int) int { return of[rng.IntN(len(of))] }
-	p := plan{model: rng.IntN(models), asking: one(1, 2, 8, 64), sequences: 1 + rng.IntN(8), spare: one(0, 0, 64, 200, 1000), drafting: randomDrafting(rng)}
+	p := plan{model: rng.IntN(models), asking: one(1, 2, 8, 64), sequences: 1 + rng.IntN(8), spare: one(0, 0, 64, 200, 1000), prefixes: rng.IntN(4) > 0, snapshots: one(0, 1, 4, 16), drafting: randomDrafting(rng)}
 	for range 1 + rng.IntN(5) {
 		p.rows, p.took = append(p.rows, one(1, 2, 7, 16, 64, 100, 256)), append(p.took, one(1, 50, 1000, 1000, 20000))
 	}
@@ -140,14 +143,21 @@ type subject struct {
 
 // idle is an engine for the subject that only moves when it is told to.
 func (s subject) idle(z sizes, sp *spec.Speculator) (*Engine, func() error) {
-	pool, err := state.NewPool(s.device, s.State(), state.Config{Positions: z.positions, Sequences: z.slots, Step: 256})
+	pool, err := state.NewPool(s.device, s.State(), state.Config{Positions: z.positions, Sequences: z.slots, Step: 256, Snapshots: z.snapshots})
 	if err != nil {
 		panic(err)
 	}
-	return idle(Config{Device: s.device, Model: s.Model, Pool: pool, Rows: z.rows, Asking: z.asking, Sequences: z.sequences, Context: 1 << 20, Drafts: sp}), func() error {
+	c := Config{Device: s.device, Model: s.Model, Pool: pool, Rows: z.rows, Asking: z.asking, Sequences: z.sequences, Context: 1 << 20, Drafts: sp}
+	if z.prefixes {
+		c.Prefixes = state.NewTree(pool)
+	}
+	return idle(c), func() error {
 		defer pool.Close()
 		if sp != nil {
 			defer sp.Close()
+		}
+		if z.prefixes {
+			c.Prefixes.Clear()
 		}
 		if used := pool.Used(); used != 0 {
 			return fmt.Errorf("%d bytes of pages are held after the end, want none", used)
@@ -212,7 +222,7 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e, end := s.idle(sizes{rows: 256, asking: p.asking, sequences: p.sequences, positions: longest + p.spare, slots: 1 + p.sequences/2}, sp)
+	e, end := s.idle(sizes{rows: 256, asking: p.asking, sequences: p.sequences, positions: longest + p.spare, slots: 1 + p.sequences/2, prefixes: p.prefixes, snapshots: p.snapshots}, sp)
 	answers, left := make([]*Answer, len(p.requests)), len(p.requests)
 	for turn := 0; ; turn++ {
 		for i := range p.requests {
@@ -354,6 +364,9 @@ func (p plan) smaller() (all []plan) {
 				}
 			})
 		}
+	}
+	if p.prefixes {
+		edit(func(q *plan) { q.prefixes = false })
 	}
 	for i, r := range p.requests {
 		change := func(when bool, f func(*planned)) {

@@ -15,11 +15,11 @@ import (
 // scheduler decides what the next step computes. It is a state machine without goroutine, clock or channel: add and cancel between
 // steps, plan a step, compute it, apply what came of it.
 type scheduler struct {
-	pool   *state.Pool
-	cache  prefixes
-	limits limits
-	cost   cost
-	drafts speculation
+	pool     *state.Pool
+	prefixes *state.Tree // nil: none
+	limits   limits
+	cost     cost
+	drafts   speculation
 
 	running []*sequence // hold a state; oldest first
 	waiting []*sequence // oldest first
@@ -70,9 +70,9 @@ type chunk struct {
 	asking, from int // from: of the step's draws
 }
 
-func newScheduler(pool *state.Pool, cache prefixes, l limits) *scheduler {
+func newScheduler(pool *state.Pool, prefixes *state.Tree, l limits) *scheduler {
 	l.rows = min(l.rows, pool.Step())
-	return &scheduler{pool: pool, cache: cache, limits: l, tenants: map[string]*tenant{}, cost: newCost()}
+	return &scheduler{pool: pool, prefixes: prefixes, limits: l, tenants: map[string]*tenant{}, cost: newCost()}
 }
 
 // add takes a request in.
@@ -182,8 +182,12 @@ func (s *scheduler) portion(q *sequence, n int, rows, asking *int) {
 	*rows, *asking = *rows-q.rows, *asking-q.asking(q.rows)
 }
 
-// cut ends a chunk where something is wanted of the state that it leaves: before the last token of a prompt from which others fork.
+// cut ends a chunk where something is wanted of the state that it leaves: before the last token of a prompt from which others fork, and
+// where the prefixes lack it.
 func (s *scheduler) cut(q *sequence, n int) int {
+	if learn := q.learn - q.state.Len(); learn > 0 {
+		n = min(n, learn)
+	}
 	if fork := q.given() - 1 - q.state.Len(); q.request.N > 1 && fork > 0 {
 		n = min(n, fork)
 	}
@@ -251,6 +255,7 @@ func (s *scheduler) hear(c chunk, picks []sample.Pick) {
 	if n := len(q.tokens) - 1; q.state.Len() > n && q.state.Truncate(n) != nil { // drafts that were not drawn
 		q.state.Free()
 	}
+	s.offer(q)
 	if !q.over() {
 		return
 	}

@@ -22,6 +22,7 @@ type sequence struct {
 	state    *state.Sequence // nil: it waits
 	answered int             // rows below it have said what was asked of them
 	ends     map[int32]bool
+	learn    int // where the prefixes would like a chunk to end
 
 	rows    int  // of the step that is planned
 	turn    int  // of the last step that computed a row of it

@@ -53,6 +53,13 @@ func NewTree(p *Pool) *Tree {
 	return t
 }
 
+// Clear gives up all pages that no sequence shares.
+func (t *Tree) Clear() {
+	for k := range t.pool.kinds {
+		t.reclaim(k, t.pool.available(k))
+	}
+}
+
 // holds reports whether the tree holds a page; none does where there is no tree.
 func (t *Tree) holds(k int, page int32) bool { return t != nil && t.holder[k][page] != nil }
 

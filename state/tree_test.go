@@ -277,9 +277,7 @@ func randomLife(t *testing.T, layout Layout, seed uint64, hits *int, misses map[
 	if p.Used() != tree.Bytes() {
 		t.Fatalf("seed %d: %d bytes in use, %d of them the tree's", seed, p.Used(), tree.Bytes())
 	}
-	for k := range p.kinds {
-		tree.reclaim(k, len(p.refs[k]))
-	}
+	tree.Clear()
 	if p.Used() != 0 || tree.Bytes() != 0 || len(tree.roots) != 0 {
 		t.Fatalf("seed %d: %d bytes in use after all is evicted", seed, p.Used())
 	}
