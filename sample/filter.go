@@ -51,9 +51,10 @@ type scratch struct {
 	kept   []candidate
 	sorted bool
 
-	deviations []float32
-	ring       []deviant
-	were       []float32 // logits before adjustments
+	edge      []candidate // where top-p cuts
+	distances []float32   // of typical
+	ring      []deviant   // where it cuts
+	were      []float32   // logits before adjustments
 }
 
 // filter returns the tokens that the filters of a plan keep, in no stated order: at least one. largest is the row's largest logit.
@@ -184,45 +185,45 @@ func (s *scratch) sort() {
 	}
 }
 
-// topP keeps the fewest first candidates that hold the share p of the units of all that are left. Sorting everything would cost more
-// than all else here, so the units are added by the whole part of their exponent first, and what cannot complete the share is dropped.
+// topP keeps the fewest first candidates that hold the share p of the units of all that are left, at least one. Sorting everything would cost
+// more than all else here, so units are added by eighths of the exponent first, and those of one eighth alone are sorted.
 func (s *scratch) topP(w weigher, p float32) {
-	var mass [-noUnits + 1]uint64
+	var mass [-8*noUnits + 1]uint64
 	total := uint64(0)
 	kept := s.list()
 	for _, c := range kept {
-		e := w.exponent(c.logit)
-		if e < noUnits {
-			continue
+		if e := w.exponent(c.logit); e >= noUnits {
+			u := units(e)
+			mass[int(-8*e)] += u
+			total += u
 		}
-		u := units(e)
-		mass[int(-e)] += u
-		total += u
 	}
-	if !s.sorted {
-		s.kept = s.near(w, kept, &mass, share(p, total))
-		s.sort()
+	if total == 0 {
+		s.kept, s.sorted = append(kept[:0], runOf(kept).first), true
+		return
 	}
-	want, sum := share(p, total), uint64(0)
-	for i, c := range s.kept {
+	want := share(p, total)
+	edge, sum := 0, uint64(0)
+	for ; sum+mass[edge] < want; edge++ {
+		sum += mass[edge]
+	}
+	s.kept, s.edge = kept[:0], s.edge[:0]
+	for _, c := range kept {
+		switch e := -8 * w.exponent(c.logit); {
+		case e < float64(edge):
+			s.kept = append(s.kept, c)
+		case e < float64(edge+1):
+			s.edge = append(s.edge, c)
+		}
+	}
+	slices.SortFunc(s.edge, compare)
+	for i, c := range s.edge {
 		if sum += units(w.exponent(c.logit)); sum >= want {
-			s.kept = s.kept[:i+1]
+			s.kept = append(s.kept, s.edge[:i+1]...) // sorted, if it was
 			return
 		}
 	}
-}
-
-// near keeps the candidates of so many whole parts of exponents as have the units that are wanted; the first one in any case.
-func (s *scratch) near(w weigher, kept []candidate, mass *[-noUnits + 1]uint64, want uint64) []candidate {
-	if want == 0 { // nothing that is left weighs a unit
-		return append(kept[:0], runOf(kept).first)
-	}
-	most, sum := 0, mass[0]
-	for sum < want {
-		most++
-		sum += mass[most]
-	}
-	return slices.DeleteFunc(kept, func(c candidate) bool { return w.exponent(c.logit) <= float64(-most-1) })
+	panic("sample: top-p: less than the units of all")
 }
 
 // minP keeps candidates whose exponent is at least log(p) + that of the first left.
@@ -312,10 +313,10 @@ func (s *scratch) typical(w weigher, p float32) {
 func (s *scratch) reach(w weigher, kept []candidate, distance func(candidate) float32, want uint64) float32 {
 	const drop = 20
 	var mass [1 << (31 - drop)]uint64
-	s.deviations = s.deviations[:0]
+	s.distances = s.distances[:0]
 	for _, c := range kept {
 		d := distance(c)
-		s.deviations = append(s.deviations, d)
+		s.distances = append(s.distances, d)
 		mass[math.Float32bits(d)>>drop] += units(w.exponent(c.logit))
 	}
 	bin, sum := uint32(0), uint64(0)
@@ -323,7 +324,7 @@ func (s *scratch) reach(w weigher, kept []candidate, distance func(candidate) fl
 		sum += mass[bin]
 	}
 	s.ring = s.ring[:0]
-	for i, d := range s.deviations {
+	for i, d := range s.distances {
 		if math.Float32bits(d)>>drop == bin {
 			s.ring = append(s.ring, deviant{d, units(w.exponent(kept[i].logit))})
 		}
