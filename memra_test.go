@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"memra/chat"
 	"memra/compute"
 	"memra/compute/cpu"
 	"memra/gguf"
@@ -120,37 +119,6 @@ func TestGenerateStopsWhereItIsTold(t *testing.T) {
 	short, _, done := collect(t, m, Request{Prompt: "Hi", MaxTokens: 12, Stop: []string{stop}})
 	if want := text[:strings.Index(text, stop)]; short != want || done.Reason != "stop" {
 		t.Errorf("stop at %q of %q: got %q (%s), want %q", stop, text, short, done.Reason, want)
-	}
-}
-
-func TestRequestsThatCannotBeServedSayWhy(t *testing.T) {
-	m := openTiny(t, "llama-plain", Options{Context: 64})
-	for _, c := range []struct {
-		name string
-		r    Request
-		want string
-	}{
-		{"a prompt longer than the context", Request{Tokens: make([]int32, 100)}, "100 tokens and the context 64"},
-		{"nothing", Request{}, "the prompt is empty"},
-		{"two prompts", Request{Prompt: "a", Tokens: []int32{1}}, "more than one of"},
-		{"a token that does not exist", Request{Tokens: []int32{99999}}, "token 99999"},
-		{"an empty stop string", Request{Prompt: "a", Stop: []string{""}}, "stop string"},
-		{"a temperature below zero", Request{Prompt: "a", Sampling: sample.Params{Temperature: -1}}, "temperature"},
-		{"a conversation without a template", Request{Messages: []chat.Message{{Role: "user", Content: "hi"}}}, "no chat template"},
-		{"fewer answers than none", Request{Prompt: "a", N: -1}, "N is -1"},
-		{"more answers than anybody needs", Request{Prompt: "a", N: MostAnswers + 1}, "129 answers"},
-		{"fewer tokens than none", Request{Prompt: "a", MaxTokens: -1}, "MaxTokens -1"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var got error
-			for _, err := range m.Generate(t.Context(), c.r) {
-				got = err
-			}
-			var told *RequestError
-			if !errors.As(got, &told) || !strings.Contains(got.Error(), c.want) {
-				t.Errorf("error %T %v, want a RequestError with %q", got, got, c.want)
-			}
-		})
 	}
 }
 
