@@ -28,7 +28,7 @@ type step struct {
 	plans      map[attendKey]*attendPlan
 	sorted     map[*compute.Batch]*historyInput
 	roped      map[*compute.Rope][]*compute.Batch // whose positions their tables have
-	err        error // the first; later operations do nothing that matters
+	err        error                              // the first; later operations do nothing that matters
 }
 
 // buffer is the memory of a tensor: f32 rows, an operand, or both. An operand holds the values times scale, a power of two.
