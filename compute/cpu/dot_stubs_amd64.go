@@ -9,10 +9,25 @@ package cpu
 //go:noescape
 func dotQ8x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotQ8x6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ8x6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ8x5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ8x5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotQ8x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotQ8x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ8x3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ8x3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotQ8x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
@@ -29,10 +44,25 @@ func dotQ8x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks 
 //go:noescape
 func dotQ4x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotQ4x6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ4x6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ4x5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ4x5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotQ4x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotQ4x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ4x3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ4x3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotQ4x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
@@ -49,10 +79,25 @@ func dotQ4x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks 
 //go:noescape
 func dotQ4Mx8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotQ4Mx6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ4Mx6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ4Mx5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ4Mx5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotQ4Mx4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotQ4Mx4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ4Mx3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ4Mx3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotQ4Mx2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
@@ -69,10 +114,25 @@ func dotQ4Mx1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks
 //go:noescape
 func dotQ5x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotQ5x6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ5x6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ5x5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ5x5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotQ5x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotQ5x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ5x3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ5x3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotQ5x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
@@ -89,10 +149,25 @@ func dotQ5x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks 
 //go:noescape
 func dotQ5Mx8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotQ5Mx6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ5Mx6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ5Mx5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ5Mx5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotQ5Mx4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotQ5Mx4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotQ5Mx3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ5Mx3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotQ5Mx2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
@@ -109,10 +184,25 @@ func dotQ5Mx1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks
 //go:noescape
 func dotK4x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotK4x6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotK4x6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK4x5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotK4x5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotK4x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotK4x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK4x3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotK4x3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotK4x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
@@ -129,10 +219,25 @@ func dotK4x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks 
 //go:noescape
 func dotK5x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotK5x6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotK5x6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK5x5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotK5x5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotK5x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotK5x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK5x3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotK5x3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotK5x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
@@ -149,10 +254,25 @@ func dotK5x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks 
 //go:noescape
 func dotK6x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotK6x6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotK6x6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK6x5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotK6x5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotK6x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotK6x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK6x3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotK6x3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotK6x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
@@ -169,10 +289,25 @@ func dotK6x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks 
 //go:noescape
 func dotK2x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotK2x6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK2x5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotK2x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotK2x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK2x3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotK2x3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotK2x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
@@ -189,10 +324,25 @@ func dotK2x1AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks 
 //go:noescape
 func dotK8x8AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotK8x6AVX512 multiplies a group of packed outputs by 6 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x6AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK8x5AVX512 multiplies a group of packed outputs by 5 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x5AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotK8x4AVX512 multiplies a group of packed outputs by 4 rows: see quantisedDot.
 //
 //go:noescape
 func dotK8x4AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
+// dotK8x3AVX512 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotK8x3AVX512(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
 // dotK8x2AVX512 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
