@@ -117,7 +117,7 @@ func TestFiltersAgreeWithTheirDefinitionsInAnyOrder(t *testing.T) {
 		{Temperature: 1.3, Typical: 0.9, TopP: 0.95}, {Temperature: 0.8, XTC: XTC{1, 0.02}, MinP: 0.05}, {Temperature: 3, XTC: XTC{1, 0.02}, TopP: 0.5},
 	}
 	var s Sampler
-	for i := range 1500 {
+	for i := range 500 {
 		p := base[i%len(base)]
 		if i >= 2*len(base) {
 			p.Order = []Filter{}
