@@ -56,7 +56,7 @@ func (b *Batch) Answer(ctx context.Context, id string, line []byte) (BatchAnswer
 	switch {
 	case err == nil:
 		a.Response = &BatchResponse{http.StatusOK, "req_" + id, completion}
-	case everybodys(ctx, err):
+	case everybodys(ctx, b.Model, err):
 		return a, err
 	default:
 		a.refuse(id, l.endpoint, err)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"memra"
+	"memra/sample"
 )
 
 // Error is what a client is told of a request that gets no answer.
@@ -65,7 +66,17 @@ func tell(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Message: err.Error(), Type: "server_error"}
 }
 
-// everybodys reports whether an error concerns every request: ctx has ended, or the model is no more.
-func everybodys(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, memra.ErrClosed)
+// everybodys reports whether an error concerns every request: ctx has ended, the model is closed, or the device is gone, which shows in that
+// not even a token follows another.
+func everybodys(ctx context.Context, m *memra.Model, err error) bool {
+	var own *memra.RequestError
+	var row *sample.RowError
+	switch {
+	case ctx.Err() != nil || errors.Is(err, memra.ErrClosed):
+		return true
+	case errors.As(err, &own) || errors.As(err, &row):
+		return false
+	}
+	_, probe := m.Answers(ctx, memra.Request{Tokens: []int32{0}, MaxTokens: 1})
+	return probe != nil && !errors.As(probe, &row)
 }
