@@ -1,99 +1,80 @@
 package engine
 
-import "time"
+import (
+	"time"
 
-// work is what a step's time depends on: its rows, and how many positions they see.
-type work struct{ rows, seen int }
+	"memra/compute"
+)
 
-// add counts the rows of a chunk from position first on.
-func (w *work) add(first, rows int) {
-	w.rows += rows
-	w.seen += rows*first + rows*(rows+1)/2
-}
-
-// slower is how much longer a step of decode rows may take for the sake of prompts.
-const slower = 1.4
-
-// cost is what steps are known to take:
+// share lets prompts ride in steps that decode, and keeps what that costs within bounds: over time such steps take at most `slower`
+// times what they take alone.
 //
-//	seconds = c0 + c1·rows + c2·seen
-//
-// The three are fitted to the steps so far by least squares of relative errors, older steps counting less and less. Where steps are
-// too alike to tell the three apart, they stay near what they were.
-type cost struct {
-	c      [3]float64
-	a      [3][3]float64 // sums of xᵢ·xⱼ/t² over the steps
-	b      [3]float64    // sums of xᵢ/t
-	saved  float64       // seconds that decoding steps could have been slower, and were not
-	spoken bool          // has learned anything
+// It is an account of seconds. Each step that decodes pays in what it may be slower; the rows of a prompt that ride are paid from it, at
+// what the step then took longer than alone. So the bound holds however the device's time depends on rows and depths: the estimates only
+// say when to ride, and with how many. A few rows cost about as much as one, above all deep in a prompt, where each step reads all keys
+// before; so fewer than ride wait until the account has more.
+type share struct {
+	alone   map[int]*alone // by rows: steps that decode so many and nothing else
+	row     float64        // seconds that a row of a prompt adds
+	rode    int            // rows that rode last; 0: none ever did
+	account float64        // seconds; below zero: owed
 }
 
-// The units in which rows and positions are counted, so that the three figures are of a size.
-const rowUnit, seenUnit = 64, 1 << 16
+const (
+	slower  = 1.4
+	ride    = compute.Page // rows
+	renewed = 16           // steps with riders after which one without measures again
+)
 
-// newCost is a device that computes eight rows in the time in which it reads its weights.
-func newCost() cost { return cost{c: [3]float64{8, rowUnit, 0}} }
-
-func (c *cost) features(w work) [3]float64 {
-	return [3]float64{1, float64(w.rows) / rowUnit, float64(w.seen) / seenUnit}
+// alone is what steps of one number of decode rows take.
+type alone struct {
+	seconds float64
+	since   int // steps with riders since it was measured
 }
 
-// seconds is what a step should take.
-func (c *cost) seconds(w work) (t float64) {
-	for i, x := range c.features(w) {
-		t += x * c.c[i]
+// beside is how many rows of prompts may ride in a step of so many decode rows.
+func (s *share) beside(decoding int) int {
+	a := s.alone[decoding]
+	switch {
+	case a == nil || a.since >= renewed:
+		return 0
+	case s.rode == 0:
+		return ride
 	}
-	return t
+	n := int(min((s.account+(slower-1)*a.seconds)/s.row, max(ride, 2*float64(s.rode))))
+	if n < ride {
+		return 0
+	}
+	return n
 }
 
-// learn hears what a step took.
-func (c *cost) learn(w work, took time.Duration) {
-	t := took.Seconds()
-	if t <= 0 {
+// learn hears what a step of decode rows, and of riders, took.
+func (s *share) learn(decoding, riding int, took time.Duration) {
+	t := max(took.Seconds(), 1e-9)
+	if decoding == 0 {
 		return
 	}
-	x := c.features(w)
-	if !c.spoken { // the first step sets the scale
-		scale := t / c.seconds(w)
-		for i := range c.c {
-			c.c[i] *= scale
-		}
-		c.spoken = true
+	a := s.alone[decoding]
+	if a == nil {
+		a = &alone{seconds: t}
+		s.alone[decoding] = a
 	}
-	const keeps, holds = 0.99, 0.01
-	for i := range x {
-		c.b[i] = keeps*c.b[i] + x[i]/t
-		for j := range x {
-			c.a[i][j] = keeps*c.a[i][j] + x[i]*x[j]/(t*t)
-		}
+	s.account += (slower - 1) * a.seconds
+	if riding == 0 {
+		a.seconds, a.since = towards(a.seconds, t), 0
+		s.account = min(s.account, max((slower-1)*a.seconds, ride*s.row)) // what is not wanted in time is lost
+		return
 	}
-	// Gauss-Seidel from the last values, which hold them where the sums say nothing; none goes below zero.
-	for range 8 {
-		for i := range c.c {
-			weight := holds * c.a[i][i]
-			sum := c.b[i] + weight*c.c[i]
-			for j := range c.c {
-				if j != i {
-					sum -= c.a[i][j] * c.c[j]
-				}
-			}
-			if c.a[i][i] > 0 {
-				c.c[i] = max(0, sum/(c.a[i][i]+weight))
-			}
-		}
+	a.since++
+	row := max(t-a.seconds, t*1e-3) / float64(riding)
+	if s.rode == 0 {
+		s.row = row
 	}
+	s.row, s.rode = towards(s.row, row), riding
+	s.account -= min(row, 2*s.row) * float64(riding) // a step that was slow for reasons of its own is not the prompt's
 }
 
-// beside is how many rows of a prompt, from a position on, may ride in a step of decode rows. Where it is less than one a step, it
-// is one now and then.
-func (c *cost) beside(decode work, position int) int {
-	allowed := (slower - 1) * c.seconds(decode)
-	row := c.c[1]/rowUnit + c.c[2]/seenUnit*float64(position)
-	if row <= 0 {
-		return 1 << 20
-	}
-	c.saved = min(c.saved, row) + allowed
-	n := int(min(c.saved/row, 1<<20))
-	c.saved -= float64(n) * row
-	return n
+// towards moves an estimate towards a measurement, and not far at once.
+func towards(estimate, measured float64) float64 {
+	return estimate + (min(max(measured, estimate/2), 2*estimate)-estimate)/4
 }

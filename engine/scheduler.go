@@ -18,7 +18,7 @@ type scheduler struct {
 	pool     *state.Pool
 	prefixes *state.Tree // nil: none
 	limits   limits
-	cost     cost
+	share    share
 	drafts   speculation
 
 	running []*sequence // hold a state; oldest first
@@ -58,9 +58,8 @@ type step struct {
 	draws  []sample.Draw
 	states []*state.Sequence // slot i of the batch
 	chunks []chunk
-	work   work
 
-	decodes bool // no row is of a prompt, and something may be drafted
+	decoding int // rows of sequences that decode; the others are of prompts
 }
 
 // chunk is the rows of one sequence in a step: so many from position first on, of which the last ones ask.
@@ -72,7 +71,7 @@ type chunk struct {
 
 func newScheduler(pool *state.Pool, prefixes *state.Tree, l limits) *scheduler {
 	l.rows = min(l.rows, pool.Step())
-	return &scheduler{pool: pool, prefixes: prefixes, limits: l, tenants: map[string]*tenant{}, cost: newCost()}
+	return &scheduler{pool: pool, prefixes: prefixes, limits: l, tenants: map[string]*tenant{}, share: share{alone: map[int]*alone{}}}
 }
 
 // add takes a request in.
@@ -152,18 +151,16 @@ func (s *scheduler) apportion() {
 		return
 	}
 	slices.SortStableFunc(decoding, func(a, b *sequence) int { return cmp.Compare(a.turn, b.turn) }) // where not all have room, they take turns
-	var beside work
 	for _, q := range decoding {
 		q.drafts = q.drafts[:max(0, min(len(q.drafts), q.request.Limit-q.done.Generated-1, rows-1, asking-1))]
 		s.portion(q, q.missing(), &rows, &asking)
-		beside.add(q.state.Len(), q.rows)
 	}
 	if len(prompts) == 0 {
 		return
 	}
 	left := rows
-	if beside.rows > 0 {
-		left = min(left, s.cost.beside(beside, prompts[0].state.Len()))
+	if decoding := s.limits.rows - rows; decoding > 0 {
+		left = min(left, s.share.beside(decoding))
 	}
 	rest := left / 2
 	left -= rest
@@ -196,7 +193,7 @@ func (s *scheduler) cut(q *sequence, n int) int {
 
 // pack makes a step of the rows that sequences have been given room for.
 func (s *scheduler) pack(order []*sequence) *step {
-	st := &step{decodes: s.drafts.Speculator != nil}
+	st := new(step)
 	for slot, q := range order {
 		c := chunk{sequence: q, first: q.state.Len() - q.rows, rows: q.rows, from: len(st.draws)}
 		for i := c.first; i < c.first+c.rows; i++ {
@@ -209,8 +206,9 @@ func (s *scheduler) pack(order []*sequence) *step {
 		q.history.Truncate(len(q.tokens))
 		c.asking = len(st.draws) - c.from
 		st.states, st.chunks = append(st.states, q.state), append(st.chunks, c)
-		st.work.add(c.first, c.rows)
-		st.decodes = st.decodes && c.first == len(q.tokens)-1
+		if c.first == len(q.tokens)-1 {
+			st.decoding += c.rows
+		}
 	}
 	return st
 }
@@ -221,9 +219,10 @@ func (s *scheduler) apply(st *step, picks []sample.Pick, err error, took time.Du
 		s.undo(st, err)
 		return
 	}
-	s.cost.learn(st.work, took)
-	if st.decodes {
-		s.drafts.Took(st.work.rows, took)
+	rows := st.batch.Rows()
+	s.share.learn(st.decoding, rows-st.decoding, took)
+	if st.decoding == rows && s.drafts.Speculator != nil {
+		s.drafts.Took(rows, took)
 	}
 	for _, c := range st.chunks {
 		if c.sequence.state != nil { // nil: another answer to its request has failed
