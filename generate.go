@@ -57,6 +57,7 @@ type Done struct {
 	Reason  string // "stop": an end token or a stop string; "length": MaxTokens or the context
 	Prompt  int    // tokens given
 	Reused  int    // of which had been computed before
+	Missed  string // why not more; "": the whole prompt but its last token
 	LeftOut int    // tokens around a gap that the context had no room for
 	Tokens  int    // tokens generated, the end token included
 

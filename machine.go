@@ -25,6 +25,7 @@ type machine struct {
 	sequences int // that are computed at once
 	step      int // the most rows of a step
 	format    compute.KVFormat
+	prefixes  bool // what has been computed is kept for requests that begin alike
 
 	device compute.Device // the engine's, once it runs, as is the pool
 	pool   *state.Pool
@@ -63,11 +64,15 @@ func (m *machine) open(src source, o Options) (err error) {
 		return err
 	}
 	m.facts.Family = m.model.Name
-	m.sequences = o.Sequences
+	m.sequences, m.prefixes = o.Sequences, !o.NoPrefixCache
 	if err := m.reserve(o); err != nil {
 		return err
 	}
-	m.engine = engine.New(engine.Config{Device: m.device, Model: m.model, Pool: m.pool, Rows: m.step, Asking: m.logitRows(), Sequences: m.sequences, Context: m.context})
+	c := engine.Config{Device: m.device, Model: m.model, Pool: m.pool, Rows: m.step, Asking: m.logitRows(), Sequences: m.sequences, Context: m.context}
+	if m.prefixes {
+		c.Prefixes = state.NewTree(m.pool)
+	}
+	m.engine = engine.New(c)
 	return nil
 }
 

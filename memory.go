@@ -130,9 +130,14 @@ func (m *machine) fewer(o Options, room int) bool {
 	return false
 }
 
-// config is a pool for so many tokens of so many sequences.
+// config is a pool for so many tokens of so many sequences. As many conversations as can go on at once can rest: each has an end of its
+// last prompt and one of its last answer.
 func (m *machine) config(positions, sequences int) state.Config {
-	return state.Config{Format: m.format, Delta: m.device.DeltaFormat(), Positions: positions, Sequences: sequences, Step: m.step}
+	c := state.Config{Format: m.format, Delta: m.device.DeltaFormat(), Positions: positions, Sequences: sequences, Step: m.step}
+	if m.prefixes {
+		c.Snapshots = 2 * sequences
+	}
+	return c
 }
 
 // largest is the most tokens, up to a number, else in whole pages, whose pool takes no more than so many bytes.

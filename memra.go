@@ -30,13 +30,16 @@ import (
 
 // Options say how a model is opened. The zero value is right for most uses.
 type Options struct {
-	Device    string       // "auto", the default: the first GPU where one works, the CPU elsewhere; "cpu", "cuda", "cuda:N"
-	Threads   int          // of the CPU, that compute; 0: one a processor. The output does not depend on them
-	Context   int          // the most tokens of one sequence; 0: what the model was made for, or what fits the device if that is less
-	Sequences int          // how many are computed at once; more wait. 0: 4
-	KVMemory  int          // bytes of the KV cache, which all sequences share; 0: a context for each, or as much of that as the device has room for
-	KVFormat  string       // of the KV cache: "f16", the default; "q8_0" and "fp8" take half as much, on a GPU; "f32" is for comparison, on the CPU
-	Log       *slog.Logger // hears what was chosen and why; nil: slog.Default()
+	Device    string // "auto", the default: the first GPU where one works, the CPU elsewhere; "cpu", "cuda", "cuda:N"
+	Threads   int    // of the CPU, that compute; 0: one a processor. The output does not depend on them
+	Context   int    // the most tokens of one sequence; 0: what the model was made for, or what fits the device if that is less
+	Sequences int    // how many are computed at once; more wait. 0: 4
+	KVMemory  int    // bytes of the KV cache, which all sequences share; 0: a context for each, or as much of that as the device has room for
+	KVFormat  string // of the KV cache: "f16", the default; "q8_0" and "fp8" take half as much, on a GPU; "f32" is for comparison, on the CPU
+
+	NoPrefixCache bool // compute every prompt from its first token on, and not from where another began otherwise; the output is the same
+
+	Log *slog.Logger // hears what was chosen and why; nil: slog.Default()
 
 	open func(name string, o devices.Options) (compute.Device, error) // instead of devices.Open, for tests
 }
