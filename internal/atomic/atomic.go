@@ -8,7 +8,14 @@ import (
 )
 
 // Write makes the file at path of what encode writes, and replaces one that is there. After an error the folder is as it was.
-func Write(path string, encode func(w io.Writer) error) (err error) {
+func Write(path string, encode func(w io.Writer) error) error { return write(path, 0o644, encode) }
+
+// WritePrivate does as Write. The file is for its owner alone.
+func WritePrivate(path string, encode func(w io.Writer) error) error {
+	return write(path, 0o600, encode)
+}
+
+func write(path string, mode os.FileMode, encode func(w io.Writer) error) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -22,7 +29,7 @@ func Write(path string, encode func(w io.Writer) error) (err error) {
 	if err = encode(tmp); err != nil {
 		return err
 	}
-	if err = tmp.Chmod(0o644); err != nil {
+	if err = tmp.Chmod(mode); err != nil {
 		return err
 	}
 	if err = tmp.Sync(); err != nil {
