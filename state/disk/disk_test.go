@@ -227,7 +227,7 @@ func TestWhatWasUsedLongestAgoMakesRoom(t *testing.T) {
 	f.Save(root, 0, content(root, int(room)+1)) // larger than all: not kept, and nothing goes for it
 	has(true, false, false, true, true)
 	f, _ = open(t, path, room-1)
-	has(true, false, false, false, true)
+	has(false, false, false, true, true)
 }
 
 func TestAFolderThatCannotBeUsedSaysWhy(t *testing.T) {
