@@ -33,6 +33,8 @@ type Request struct {
 	// mixed; Answers collects them.
 	N int
 
+	Drafts int // the most tokens guessed ahead; 0: as many as Options.DraftMax says, and as pay; below 0: none. The output does not depend on it
+
 	LogProbs    bool // report the log-probability of each token
 	TopLogProbs int  // and of so many likeliest tokens at its place; needs LogProbs
 }
@@ -64,6 +66,8 @@ type Done struct {
 	Queued    time.Duration // until it was begun
 	Prefill   time.Duration // from then to the first token
 	Decode    time.Duration // from then to the last
+	Drafted   int           // tokens that were guessed ahead
+	Accepted  int           // of which so many were right
 	Preempted int           // times that it gave up its memory for others, and was computed again
 }
 
@@ -83,7 +87,7 @@ func (m *Model) generate(ctx context.Context, r Request, emit func(Chunk) bool) 
 	if err != nil {
 		return err
 	}
-	answer, err := m.submit(ctx, engine.Request{Tokens: a.tokens, Limit: a.limit, N: len(a.replies), Draw: a.draw, First: a.first, Ends: a.ends})
+	answer, err := m.submit(ctx, engine.Request{Tokens: a.tokens, Limit: a.limit, N: len(a.replies), Draw: a.draw, First: a.first, Ends: a.ends, Drafts: a.request.Drafts})
 	if err != nil {
 		return err
 	}

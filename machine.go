@@ -28,6 +28,7 @@ type machine struct {
 	prefixes  bool // what has been computed is kept for requests that begin alike
 
 	device compute.Device // the engine's, once it runs, as is the pool
+	drafting
 	pool   *state.Pool
 	engine *engine.Engine
 
@@ -36,7 +37,8 @@ type machine struct {
 }
 
 // open brings a model to the device that the options name. What it took by then, Close gives back, also after an error.
-func (m *machine) open(src source, o Options) (err error) {
+// small is the file of a draft model, nil: none.
+func (m *machine) open(src source, o Options, small file) (err error) {
 	if m.format, err = compute.KVFormatOf(o.KVFormat); err != nil {
 		return fmt.Errorf("memra: %w", err)
 	}
@@ -64,11 +66,14 @@ func (m *machine) open(src source, o Options) (err error) {
 		return err
 	}
 	m.facts.Family = m.model.Name
+	if err := m.openDraft(o, small); err != nil {
+		return err
+	}
 	m.sequences, m.prefixes = o.Sequences, !o.NoPrefixCache
 	if err := m.reserve(o); err != nil {
 		return err
 	}
-	c := engine.Config{Device: m.device, Model: m.model, Pool: m.pool, Rows: m.step, Asking: m.logitRows(), Sequences: m.sequences, Context: m.context}
+	c := engine.Config{Device: m.device, Model: m.model, Pool: m.pool, Rows: m.step, Asking: m.logitRows(), Sequences: m.sequences, Context: m.context, Drafts: m.drafts}
 	if m.prefixes {
 		c.Prefixes = state.NewTree(m.pool)
 	}
@@ -82,7 +87,7 @@ func (m *machine) Close() error {
 		if m.engine != nil {
 			m.engine.Close()
 		}
-		var errs []error
+		errs := []error{m.drafting.close()}
 		if m.pool != nil {
 			errs = append(errs, m.pool.Close())
 		}

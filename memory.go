@@ -82,8 +82,11 @@ func (m *machine) reserve(o Options) error {
 	if err != nil {
 		return err
 	}
-	m.pool, err = state.NewPool(m.device, m.model.State(), m.config(positions, m.sequences))
-	return err
+	c := m.config(positions, m.sequences)
+	if m.pool, err = state.NewPool(m.device, m.model.State(), c); err != nil {
+		return err
+	}
+	return m.draftsOf(c)
 }
 
 // positions is how many tokens the cache has room for.
@@ -98,7 +101,7 @@ func (m *machine) positions(o Options, memory compute.Memory) (int, error) {
 	case memory.Total == 0:
 		return m.context * m.sequences, nil
 	}
-	need := m.model.State().Bytes(m.config(m.context, m.sequences))
+	need := m.cacheBytes(m.config(m.context, m.sequences))
 	if need <= room || m.fewer(o, room) {
 		return m.largest(m.context*m.sequences, room), nil
 	}
@@ -121,7 +124,7 @@ func (m *machine) positions(o Options, memory compute.Memory) (int, error) {
 // delta-nets.
 func (m *machine) fewer(o Options, room int) bool {
 	for n := m.sequences / 2; n > 0; n /= 2 {
-		if m.model.State().Bytes(m.config(m.context, n)) <= room {
+		if m.cacheBytes(m.config(m.context, n)) <= room {
 			o.Log.Warn("fewer sequences are computed at once than were asked for, for that is what fits the device's memory", "sequences", n, "asked", m.sequences, "free", room)
 			m.sequences = n
 			return true
@@ -142,7 +145,7 @@ func (m *machine) config(positions, sequences int) state.Config {
 
 // largest is the most tokens, up to a number, else in whole pages, whose pool takes no more than so many bytes.
 func (m *machine) largest(most, room int) int {
-	fits := func(positions int) bool { return m.model.State().Bytes(m.config(positions, m.sequences)) <= room }
+	fits := func(positions int) bool { return m.cacheBytes(m.config(positions, m.sequences)) <= room }
 	if fits(most) {
 		return most
 	}

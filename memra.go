@@ -39,6 +39,11 @@ type Options struct {
 
 	NoPrefixCache bool // compute every prompt from its first token on, and not from where another began otherwise; the output is the same
 
+	// Draft says what guesses tokens ahead, so that several are computed at once where that pays: DraftAuto, the default, DraftMTP,
+	// DraftLookup, DraftOff, or the path of a smaller model of the same vocabulary. The output is the same.
+	Draft    string
+	DraftMax int // the most tokens guessed ahead of a sequence; 0: 8
+
 	Log *slog.Logger // hears what was chosen and why; nil: slog.Default()
 
 	open func(name string, o devices.Options) (compute.Device, error) // instead of devices.Open, for tests
@@ -73,7 +78,11 @@ func Open(path string, o Options) (_ *Model, err error) {
 	if text, err := file.Metadata().String(chatTemplate); err == nil && text != "" {
 		m.template, m.templateErr = chat.Parse(text)
 	}
-	if err := m.open(fileSource{file}, o); err != nil {
+	small, err := m.draftModel(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.open(fileSource{file}, o, small); err != nil {
 		return nil, err
 	}
 	if err := m.Tokenizer.fits(path, m.model.Vocab); err != nil {

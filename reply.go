@@ -62,5 +62,5 @@ func (r *reply) done(answer *engine.Answer, reason string) *Done {
 	r.over = true
 	u := answer.Usage(r.index)
 	return &Done{Reason: reason, Prompt: len(r.tokens), Reused: u.Cached, Missed: u.Miss, LeftOut: r.left, Tokens: r.generated,
-		Queued: u.Queued, Prefill: u.Prefill, Decode: u.Decode, Preempted: u.Preempted}
+		Queued: u.Queued, Prefill: u.Prefill, Decode: u.Decode, Preempted: u.Preempted, Drafted: u.Drafted, Accepted: u.Accepted}
 }

@@ -19,7 +19,8 @@ func OpenSynthetic(name, format string, o Options) (*Synthetic, error) {
 		return nil, err
 	}
 	m := new(Synthetic)
-	if err := m.open(src, o); err != nil {
+	o.Draft = DraftOff // its tokens mean nothing
+	if err := m.open(src, o, nil); err != nil {
 		var large *sizeError
 		if errors.As(err, &large) {
 			err = fmt.Errorf("%w%s", err, m.alternatives(name))
