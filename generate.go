@@ -26,6 +26,7 @@ type Request struct {
 
 	MaxTokens int           // the most tokens to generate; 0: as many as the context has room for
 	Sampling  sample.Params // zero: greedy
+	Breakers  []string      // texts over which Sampling.DRY counts no repetition, unless it has some of tokens; nil: DefaultBreakers
 	Stop      []string      // texts that end the answer; they are not part of it
 	StopAfter []string      // texts that end the answer and are the last of it
 
@@ -37,6 +38,7 @@ type Request struct {
 
 	LogProbs    bool // report the log-probability of each token
 	TopLogProbs int  // and of so many likeliest tokens at its place; needs LogProbs
+	Filtered    bool // of what tokens are drawn from, after penalties, temperature and filters; otherwise what the model itself said
 }
 
 // Chunk is a part of an answer: what one token brought.
@@ -50,7 +52,7 @@ type Chunk struct {
 // Token is a generated or scored token.
 type Token struct {
 	ID      int32
-	LogProb float32               // given the tokens before it, from the raw logits; where asked for
+	LogProb float32               // given the tokens before it; where asked for
 	Top     []sample.TokenLogProb // the likeliest at its place, likeliest first; where asked for
 }
 
@@ -146,7 +148,10 @@ func (m *Model) admit(r Request) (a *admitted, err error) {
 	if err = m.inVocabulary(a.tokens); err != nil {
 		return a, err
 	}
-	a.request, a.draw = r, sample.Draw{Params: r.Sampling, LogProb: r.LogProbs}
+	if err = m.breakRepetitions(&r); err != nil {
+		return a, err
+	}
+	a.request, a.draw = r, sample.Draw{Params: r.Sampling, LogProb: r.LogProbs, Filtered: r.Filtered}
 	if r.LogProbs {
 		a.draw.Top = r.TopLogProbs
 	}

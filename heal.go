@@ -38,12 +38,12 @@ func (m *Model) healing(healed int32, d sample.Draw) *engine.First {
 	text := string(m.Piece(healed))
 	return &engine.First{
 		Ask: func(ask sample.Draw) sample.Draw {
-			ask.Given, ask.Token, ask.LogProb, ask.Top = true, healed, true, max(d.Top, 256)
+			ask.Given, ask.Token, ask.LogProb, ask.Top, ask.Filtered = true, healed, true, max(d.Top, 256), false // it is not drawn
 			return ask
 		},
 		Choose: func(p sample.Pick) sample.Pick {
 			for _, t := range p.Top {
-				if !m.tokenizer.IsSpecial(t.Token) && !m.tokenizer.IsEnd(t.Token) && strings.HasPrefix(string(m.Piece(t.Token)), text) {
+				if !m.tokenizer.IsSpecial(t.Token) && !m.tokenizer.IsEnd(t.Token) && !d.Bans(t.Token) && strings.HasPrefix(string(m.Piece(t.Token)), text) {
 					p.Token, p.LogProb = t.Token, t.LogProb
 					break
 				}

@@ -1,6 +1,7 @@
 package memra
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -22,7 +23,7 @@ func healModel(t *testing.T) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Model{Tokenizer: &Tokenizer{tok}}
+	return &Model{Tokenizer: &Tokenizer{tokenizer: tok}}
 }
 
 func TestTheLastTokenOfATextIsTakenBackIfItIsText(t *testing.T) {
@@ -64,6 +65,10 @@ func TestTheLikeliestTokenWithTheTextIsChosen(t *testing.T) {
 		if got := m.healing(1, sample.Draw{Top: 1}).Choose(sample.Pick{Token: 1, Top: c.top}); got.Token != c.want || got.LogProb != 0 || len(got.Top) != 1 {
 			t.Errorf("%s: found %+v, want token %d", c.name, got, c.want)
 		}
+	}
+	d := sample.Draw{Params: sample.Params{Banned: []int32{2}, Bias: map[int32]float32{3: float32(math.Inf(-1))}}, Top: 1}
+	if got := m.healing(1, d).Choose(sample.Pick{Token: 1, Top: top(2, 3, 1)}); got.Token != 1 {
+		t.Errorf("found token %d, which is banned", got.Token)
 	}
 }
 

@@ -75,5 +75,5 @@ func newTokenizer(f file) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tokenizer{t}, nil
+	return &Tokenizer{tokenizer: t}, nil
 }

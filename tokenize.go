@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"memra/tokenizer"
 )
@@ -12,6 +13,7 @@ import (
 // concurrent use.
 type Tokenizer struct {
 	tokenizer *tokenizer.Tokenizer
+	breakers  sync.Map // text of DefaultBreakers: its [][]int32
 }
 
 // OpenTokenizer reads the tokenizer of a model, which no family here need be able to run: of a GGUF file, which may hold nothing
@@ -22,7 +24,7 @@ func OpenTokenizer(path string) (*Tokenizer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Tokenizer{t}, nil
+		return &Tokenizer{tokenizer: t}, nil
 	}
 	f, err := openFile(path)
 	if err != nil {

@@ -3,6 +3,7 @@ package sample
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Params says how a token is drawn. The zero value is greedy: the largest logit.
@@ -160,6 +161,11 @@ func (p Params) check() error {
 
 // Greedy reports whether tokens are picked without noise.
 func (p Params) Greedy() bool { return p.Temperature == 0 }
+
+// Bans reports whether a token is never drawn, whatever the history.
+func (p Params) Bans(token int32) bool {
+	return math.IsInf(float64(p.Bias[token]), -1) || slices.Contains(p.Banned, token)
+}
 
 // looksBack reports whether a draw depends on the tokens before it, other than through the logits.
 func (p Params) looksBack() bool { return p.penalises() || p.DRY.on() }
