@@ -129,13 +129,15 @@ func (e *Engine) work() {
 func (e *Engine) step(took func(time.Time) time.Duration) bool {
 	e.scheduler.drafts.draft(e.scheduler.running)
 	st := e.scheduler.plan()
-	if st != nil {
-		began := time.Now()
-		picks, err := e.compute(st)
-		e.scheduler.apply(st, picks, err, took(began))
+	e.deliver() // who begins now, and not when the step is over
+	if st == nil {
+		return false
 	}
+	began := time.Now()
+	picks, err := e.compute(st)
+	e.scheduler.apply(st, picks, err, took(began))
 	e.deliver()
-	return st != nil
+	return true
 }
 
 // read does what was posted, and reports whether the engine is closed.
