@@ -24,6 +24,8 @@ type Served struct {
 	Prompt    int             // tokens given
 	Cached    int             // of which a cache had computed so many
 	Generated int             // tokens
+	Drafted   int             // tokens that were guessed ahead
+	Accepted  int             // of which so many were right
 	Preempted int             // times that a sequence gave up its pages
 	First     []time.Duration // of each answer: from its request to its first token
 	Next      []time.Duration // of each token after those: from the one before
@@ -36,7 +38,7 @@ func (m *machine) Serve(ctx context.Context, l Load) (Served, error) {
 		return Served{}, fmt.Errorf("memra: a load of %d requests, %d at a time, of %d tokens given and %d generated: want all positive", l.Requests, l.Parallel, l.Prompt, l.Generate)
 	}
 	return serve(l.Requests, l.Parallel, func(i int, w *watch) error {
-		rng := rand.New(rand.NewPCG(1, uint64(i)))
+		rng := rand.New(rand.NewPCG(uint64(l.Prompt)<<40^uint64(l.Generate)<<20^uint64(l.Parallel), uint64(i))) // no other load's, which a cache may have
 		tokens := make([]int32, l.Prompt)
 		for j := range tokens {
 			tokens[j] = rng.Int32N(int32(m.model.Vocab))
@@ -58,7 +60,7 @@ func (m *machine) Serve(ctx context.Context, l Load) (Served, error) {
 			if e.Done == nil {
 				w.token(0)
 			} else {
-				w.end(0, Done{Prompt: e.Done.Given, Reused: e.Done.Cached, Preempted: e.Done.Preempted})
+				w.end(0, Done{Prompt: e.Done.Given, Reused: e.Done.Cached, Drafted: e.Done.Drafted, Accepted: e.Done.Accepted, Preempted: e.Done.Preempted})
 			}
 		}
 	})
@@ -107,6 +109,8 @@ func (w *watch) token(i int) {
 // end is the end of an answer. The prompt is the same for all.
 func (w *watch) end(i int, d Done) {
 	w.Preempted += d.Preempted
+	w.Drafted += d.Drafted
+	w.Accepted += d.Accepted
 	if i == 0 {
 		w.Prompt, w.Cached = d.Prompt, d.Reused
 	}
@@ -136,6 +140,8 @@ func serve(n, parallel int, one func(i int, w *watch) error) (Served, error) {
 		all.Cached += w.Cached
 		all.Generated += w.Generated
 		all.Preempted += w.Preempted
+		all.Drafted += w.Drafted
+		all.Accepted += w.Accepted
 		all.First = append(all.First, w.First...)
 		all.Next = append(all.Next, w.Next...)
 	}

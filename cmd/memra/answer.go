@@ -50,6 +50,9 @@ func statsText(d *memra.Done) string {
 	}
 	fmt.Fprintf(&b, ", %.2f s, %.1f tokens/s\n", d.Prefill.Seconds(), rate(d.Prompt-d.Reused, d.Prefill))
 	fmt.Fprintf(&b, "answer  %5d tokens, %.2f s, %.1f tokens/s; end: %s\n", d.Tokens, d.Decode.Seconds(), rate(d.Tokens-1, d.Decode), d.Reason)
+	if d.Drafted > 0 {
+		fmt.Fprintf(&b, "drafts  %5d tokens guessed ahead, %d of them right\n", d.Drafted, d.Accepted)
+	}
 	return b.String()
 }
 

@@ -49,6 +49,7 @@ answers: give them seeds, or n.`,
 		RunE: interruptible(c.run),
 	}
 	c.model.add(cmd, 0, contextUsage)
+	c.model.drafts.add(cmd)
 	c.answer.params.Temperature = 1
 	c.answer.add(cmd, -1)
 	flags := cmd.Flags()

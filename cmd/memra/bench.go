@@ -63,6 +63,7 @@ the bandwidth measured before the first test. A rate near its floor cannot be im
 	c.model.device.add(cmd)
 	c.model.addCache(cmd)
 	c.model.addMemory(cmd)
+	c.model.drafts.add(cmd)
 	flags := cmd.Flags()
 	flags.Var(&c.synthetic, "synthetic", "measure random weights of this model's shape instead of a file")
 	c.synthetic.complete(cmd, "synthetic")
@@ -169,6 +170,9 @@ type benchModel interface {
 // open opens the model, with room for the streams of every test.
 func (c *benchCommand) open(ctx context.Context) (benchModel, error) {
 	options := c.model.options(c.app, slices.Max(c.streams.value))
+	if c.load.text == "" {
+		options.Draft = memra.DraftOff // bare steps
+	}
 	return await(ctx, func() (benchModel, error) {
 		if c.synthetic.value != none {
 			return opened(memra.OpenSynthetic(c.synthetic.value, c.format.value, options))

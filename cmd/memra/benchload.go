@@ -138,6 +138,9 @@ type loadRow struct {
 	PromptTokens int     `json:"prompt_tokens"`
 	CachedTokens int     `json:"cached_tokens"` // of them
 	GenTokens    int     `json:"gen_tokens"`
+	Draft        string  `json:"draft"`    // what guesses tokens ahead
+	Drafted      int     `json:"drafted"`  // tokens that were guessed ahead
+	Accepted     int     `json:"accepted"` // of which so many were right
 	Preempted    int     `json:"preempted"`
 	ElapsedNS    int64   `json:"elapsed_ns"`
 	RequestsS    float64 `json:"requests_per_s"`
@@ -160,7 +163,8 @@ func (c *benchCommand) newLoadRow(f memra.Facts, began time.Time, t loadTest, s 
 	return loadRow{
 		benchFacts: newBenchFacts(f, c.model.cache.value, began),
 		NPrompt:    t.prompt, NGen: t.generate, NParallel: t.parallel, NRequests: s.Requests,
-		PromptTokens: s.Prompt, CachedTokens: s.Cached, GenTokens: s.Generated, Preempted: s.Preempted, ElapsedNS: s.Elapsed.Nanoseconds(),
+		PromptTokens: s.Prompt, CachedTokens: s.Cached, GenTokens: s.Generated, Draft: c.model.drafts.kind,
+		Drafted: s.Drafted, Accepted: s.Accepted, Preempted: s.Preempted, ElapsedNS: s.Elapsed.Nanoseconds(),
 		RequestsS: float64(s.Requests) / seconds, PromptTS: float64(s.Prompt) / seconds, GenTS: float64(s.Generated) / seconds, StepTS: t.steps,
 		FirstP50: quantile(s.First, 0.5), FirstP90: quantile(s.First, 0.9), FirstP99: quantile(s.First, 0.99),
 		TokenP50: quantile(s.Next, 0.5), TokenP90: quantile(s.Next, 0.9), TokenP99: quantile(s.Next, 0.99),
@@ -188,7 +192,8 @@ func (r loadRow) columns() []column {
 		column{"steps t/s", fmt.Sprintf("%.1f", r.StepTS), 10},
 		column{"first token ms", three(r.FirstP50, r.FirstP90, r.FirstP99), 24},
 		column{"token ms", three(r.TokenP50, r.TokenP90, r.TokenP99), 22},
-		column{"cached", fmt.Sprint(r.CachedTokens), 7})
+		column{"cached", fmt.Sprint(r.CachedTokens), 7},
+		column{"drafts right", fmt.Sprintf("%d/%d", r.Accepted, r.Drafted), 12})
 }
 
 // test is the name of a load: "64 x pp512+tg128, 16 at a time".

@@ -61,6 +61,7 @@ Where standard input is no terminal, each line is a message, and only answers ar
 		RunE: c.run,
 	}
 	c.model.add(cmd, 0, contextUsage)
+	c.model.drafts.add(cmd)
 	c.answer.add(cmd, -1)
 	cmd.Flags().StringVar(&c.system, "system", "", "system message")
 	cmd.Flags().BoolVar(&c.stats, "stats", false, "write token counts and rates to standard error after each answer")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,6 +83,22 @@ type modelFlags struct {
 	context int
 	cache   choice
 	memory  size
+	drafts  draftFlags
+}
+
+// draftFlags say what guesses tokens ahead: nothing in a command that does not add them.
+type draftFlags struct {
+	kind string
+	most int
+}
+
+// add adds --draft and --draft-max.
+func (f *draftFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kind, "draft", memra.DraftAuto, "what guesses tokens ahead, so that several are computed at once: auto, mtp (a layer of the model's), lookup (the text itself), off, or a smaller model's file; the output does not depend on it")
+	cmd.Flags().IntVar(&f.most, "draft-max", 8, "most tokens guessed ahead")
+	must(cmd.RegisterFlagCompletionFunc("draft", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{memra.DraftAuto, memra.DraftMTP, memra.DraftLookup, memra.DraftOff}, cobra.ShellCompDirectiveDefault // and files
+	}))
 }
 
 // addPath adds -m alone.
@@ -123,7 +140,8 @@ func (f *modelFlags) choose(a *app) {
 
 // options are the flags, for so many sequences.
 func (f *modelFlags) options(a *app, sequences int) memra.Options {
-	return memra.Options{Device: string(f.device), Threads: f.threads, Context: f.context, Sequences: sequences, KVFormat: f.cache.value, KVMemory: int(f.memory), Log: a.log}
+	return memra.Options{Device: string(f.device), Threads: f.threads, Context: f.context, Sequences: sequences, KVFormat: f.cache.value, KVMemory: int(f.memory),
+		Draft: cmp.Or(f.drafts.kind, memra.DraftOff), DraftMax: f.drafts.most, Log: a.log}
 }
 
 // open opens the model, for one sequence at a time.
@@ -160,7 +178,7 @@ func (f *requestFlags) add(cmd *cobra.Command, predict int) {
 
 // request is the flags as a request without a prompt.
 func (f *requestFlags) request(cmd *cobra.Command) (memra.Request, error) {
-	r := memra.Request{Stop: f.stop, StopAfter: f.after, MaxTokens: max(0, f.predict)}
+	r := memra.Request{Stop: f.stop, StopAfter: f.after, Breakers: f.texts(), MaxTokens: max(0, f.predict)}
 	if f.predict == 0 || f.predict < -1 {
 		return r, usage(cmd, "-n is %d, want 1 or more, or -1 for no limit", f.predict)
 	}

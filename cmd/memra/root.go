@@ -102,19 +102,24 @@ func canonical(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "typical"
 	case "top-n-sigma":
 		name = "top-nsigma"
+	case "model-draft":
+		name = "draft"
 	}
 	return pflag.NormalizedName(name)
 }
 
-// rewrite turns llama.cpp's -ctk, which is no flag of the getopt kind, into --cache-type.
+// rewrite turns llama.cpp's -ctk and -md, which are no flags of the getopt kind, into --cache-type and --draft.
 func rewrite(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
 		if arg == "--" {
 			break
 		}
-		if arg == "-ctk" {
+		switch arg {
+		case "-ctk":
 			args[i] = "--cache-type"
+		case "-md":
+			args[i] = "--draft"
 		}
 	}
 	return args

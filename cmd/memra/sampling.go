@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 type samplingFlags struct {
 	params         sample.Params
 	lastN, dryLast int // -1: all
+	breakers       []string
 	biases         []string
 	order          string
 }
@@ -37,9 +39,18 @@ func (f *samplingFlags) add(cmd *cobra.Command) {
 	flags.Float32Var(&p.DRY.Base, "dry-base", 1.75, "how much more for each token that the repetition is longer")
 	flags.IntVar(&p.DRY.AllowedLength, "dry-allowed-length", 2, "longest repetition that costs no more than the multiplier")
 	flags.IntVar(&f.dryLast, "dry-penalty-last-n", -1, "how many of the last tokens are searched for it; -1: all")
+	flags.StringArrayVar(&f.breakers, "dry-sequence-breaker", nil, `text over which no repetition is counted, in place of a newline, ":", '"' and "*"; none: there is none; may be repeated`)
 	flags.StringArrayVarP(&f.biases, "logit-bias", "l", nil, "TOKEN+BIAS or TOKEN-BIAS, added to a token's logit, as in 15043+1; TOKEN-inf bans it; may be repeated")
 	flags.StringVar(&f.order, "samplers", "", "order of temperature and filters, with semicolons between: temperature;top_n_sigma;top_k;typ_p;top_p;min_p;xtc unless given")
 	flags.Uint64VarP(&p.Seed, "seed", "s", 0, "of the draw: the same seed gives the same answer")
+}
+
+// texts are those over which DRY counts no repetition; nil: the usual ones.
+func (f *samplingFlags) texts() []string {
+	if slices.Equal(f.breakers, []string{"none"}) {
+		return []string{}
+	}
+	return f.breakers
 }
 
 // sampling is the flags as parameters.

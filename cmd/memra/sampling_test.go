@@ -21,6 +21,7 @@ func TestFlagsOfTheSamplerShapeTheAnswer(t *testing.T) {
 		{"--frequency-penalty 2", plain, false},
 		{"--presence-penalty 3", plain, false},
 		{"--dry-multiplier 8 --dry-allowed-length 1", plain, false},
+		{"-n 200 --dry-multiplier 8 --dry-sequence-breaker n", run("-n 200 --dry-multiplier 8 --dry-sequence-breaker none"), false},
 		{"--logit-bias 65+100", plain, false},
 		{"-l 65+100 -l 65-inf", run("-l 65-inf"), true},
 		{"--temp 1.5", warm, true},
@@ -34,6 +35,25 @@ func TestFlagsOfTheSamplerShapeTheAnswer(t *testing.T) {
 	} {
 		if got := run(c.flags); (got == c.from) != c.same {
 			t.Errorf("%s: %q, compared with %q", c.flags, got, c.from)
+		}
+	}
+}
+
+func TestWhatGuessesTokensAheadDoesNotShapeTheAnswer(t *testing.T) {
+	for _, flags := range []string{"", "--temp 0.9 --seed 5 --repeat-penalty 1.1"} {
+		run := func(draft ...string) string {
+			args := append([]string{"run", "-m", "builtin", "-n", "120", "--stats"}, draft...)
+			o := invoke(t, "", append(append(args, strings.Fields(flags)...), "func Reverse(s []int) []int {\n\tfor i, j := 0,")...)
+			if o.status != 0 || strings.Contains(o.err, "drafts") != (draft[1] != "off") {
+				t.Fatalf("%q: status %d, %s", draft, o.status, o.err)
+			}
+			return o.out
+		}
+		want := run("--draft", "off")
+		for _, draft := range [][]string{{"--draft", "auto"}, {"--draft", "mtp", "--draft-max", "2"}, {"-md", "builtin"}} {
+			if got := run(draft...); got != want {
+				t.Errorf("%q: %q, want %q", draft, got, want)
+			}
 		}
 	}
 }
