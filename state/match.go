@@ -63,25 +63,17 @@ func (t *Tree) Match(tenant string, tokens []int32) (*Sequence, Found) {
 		return s, t.unknown(tenant, tokens)
 	}
 	path := root.follow(tokens)
-	at, last := len(path)*compute.Page, root
-	if len(path) > 0 {
-		last = path[len(path)-1]
+	for n := len(path); n >= 0 && !t.takeAfter(s, root, path[:n], tokens); n-- {
 	}
+	last := deepest(root, path)
+	at := last.stop()
 	rest := tokens[at:]
 	alike := last.alike(rest)
 	kept := at // where the match would end if nothing were lacking
-	for _, c := range alike {
-		same := common(c.tokens, rest)
-		if same < worth && same < len(c.tokens) && same < len(rest) {
-			break
+	if len(alike) > 0 {
+		if same := common(alike[0].tokens, rest); pays(same, alike[0].tokens, rest) {
+			kept += same
 		}
-		kept = max(kept, at+same)
-		if t.take(s, append(path, c), at+same) {
-			break
-		}
-	}
-	for n := len(path); n > 0 && s.length == 0; n-- {
-		t.take(s, path[:n], n*compute.Page)
 	}
 	f := Found{Held: s.length}
 	switch {
@@ -101,6 +93,35 @@ func (t *Tree) Match(tenant string, tokens []int32) (*Sequence, Found) {
 		f.Miss, f.At = Ends, s.length
 	}
 	return s, f
+}
+
+// takeAfter gives an empty sequence what it can have of a path: all of it, and the beginning of a page after it.
+func (t *Tree) takeAfter(s *Sequence, root *node, path []*node, tokens []int32) bool {
+	last := deepest(root, path)
+	at := last.stop()
+	for _, c := range last.alike(tokens[at:]) {
+		same := common(c.tokens, tokens[at:])
+		if !pays(same, c.tokens, tokens[at:]) {
+			break
+		}
+		if t.take(s, append(slices.Clip(path), c), at+same) {
+			return true
+		}
+	}
+	return at > 0 && t.take(s, path, at)
+}
+
+// deepest is the last node of a path from a root.
+func deepest(root *node, path []*node) *node {
+	if len(path) == 0 {
+		return root
+	}
+	return path[len(path)-1]
+}
+
+// pays reports whether so many tokens that a node and a request have in common are worth a match: all of either, or enough.
+func pays(same int, node, request []int32) bool {
+	return same >= min(worth, len(node), len(request))
 }
 
 // unknown says why a tenant has nothing.

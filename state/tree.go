@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"memra/compute"
+	"memra/state/disk"
 )
 
 // Tree remembers prefixes: the pages of tokens that some sequence has computed, given and generated alike, for others to begin with.
@@ -26,17 +27,19 @@ type Tree struct {
 	kept   []order          // of each kind with a window, or of delta-nets: nodes that hold a page
 	clock  uint64
 	ghosts ghosts
+	spill  *spill // nil: what is evicted is lost
 }
 
 // node is up to 64 tokens and their pages.
 type node struct {
 	parent *node
-	start  int     // positions before it
-	tokens []int32 // 64; fewer at the end of a branch
-	child  []*node // by their tokens, ascending
-	hash   uint64  // of all tokens up to its end
-	gone   bool    // evicted
-	tenant string  // of a root
+	start  int       // positions before it
+	tokens []int32   // 64; fewer at the end of a branch
+	child  []*node   // by their tokens, ascending
+	hash   uint64    // of all tokens up to its end
+	gone   bool      // evicted
+	tenant string    // of a root
+	key    *disk.Key // nil: not computed yet
 
 	pages []int32 // of each kind; -1: not kept
 	end   entry   // in Tree.ends
@@ -96,11 +99,13 @@ func (t *Tree) Retire(s *Sequence, tokens []int32) {
 	if n.stop() < s.length {
 		t.add(n, s, tokens[n.stop():s.length])
 	}
-	for k, table := range s.tables {
-		if kind := t.pool.kinds[k]; kind.window() > 0 {
-			from, to := kind.sees(s.length)
-			for _, page := range table[from:to] {
-				t.value(k, page)
+	for _, end := range []int{min(s.prompt, s.length), s.length} {
+		for k, table := range s.tables {
+			if kind := t.pool.kinds[k]; kind.window() > 0 {
+				from, to := kind.sees(end)
+				for _, page := range table[from:to] {
+					t.value(k, page)
+				}
 			}
 		}
 	}

@@ -44,9 +44,12 @@ func open(t *testing.T, path string, limit int64) (*Folder, *logged) {
 
 var root = Root("a model", "cpu", "f16", "")
 
+// page is one after another, or after none.
+func page(parent Key, kind int, tokens ...int32) Page { return Page{parent, tokens, kind} }
+
 // content is a page's bytes.
-func content(key Key, size int) []byte {
-	data := make([]byte, size)
+func content(p Page, size int) []byte {
+	data, key := make([]byte, size), p.id().key
 	for i := range data {
 		data[i] = key[i%len(key)] + byte(i>>5)
 	}
@@ -56,24 +59,33 @@ func content(key Key, size int) []byte {
 func TestPagesOutliveTheFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "for it")
 	f, _ := open(t, path, 1<<20)
-	keys := []Key{root.Next([]int32{1, 2}), root.Next([]int32{1, 3}), root.Next([]int32{1, 2}).Next([]int32{3})}
-	for i, key := range keys {
-		f.Queue(key, i, content(key, 1000+i))
-		if !f.Has(key, i) || !bytes.Equal(f.Load(key, i, 1000+i), content(key, 1000+i)) {
+	pages := []Page{page(root, 0, 1, 2), page(root, 0, 1, 3), page(root.Next([]int32{1, 2}), 2, 3), page(root, 1, 7)}
+	next := func() {
+		t.Helper()
+		if got := f.Next(root, 0); len(got) != 2 || len(got[0]) != 2 || got[0][1]+got[1][1] != 5 {
+			t.Errorf("what goes on from nothing is %v, want 1 2 and 1 3", got)
+		}
+	}
+	for i, p := range pages {
+		f.Queue(p, content(p, 1000+i))
+		if !f.Has(p) || !bytes.Equal(f.Load(p, 1000+i), content(p, 1000+i)) {
 			t.Errorf("page %d is not there as soon as it is queued", i)
 		}
 	}
+	next()
 	f.Close()
-	f, log := open(t, path, 1<<20)
-	for i, key := range keys {
-		if !f.Has(key, i) || f.Has(key, i+1) || !bytes.Equal(f.Load(key, i, 1000+i), content(key, 1000+i)) {
+	again, log := open(t, path, 1<<20)
+	f = again
+	for i, p := range pages {
+		if !f.Has(p) || f.Has(page(p.Parent, p.Kind+3, p.Tokens...)) || !bytes.Equal(f.Load(p, 1000+i), content(p, 1000+i)) {
 			t.Errorf("page %d is not there afterwards", i)
 		}
-		if info, err := os.Stat(filepath.Join(path, name(key, i))); err != nil || info.Mode().Perm() != 0o600 {
+		if info, err := os.Stat(f.at(p.id())); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("page %d: %v, %v: want a file for its owner alone", i, info, err)
 		}
 	}
-	if f.Load(root, 0, 1000) != nil || len(log.lines()) != 0 {
+	next()
+	if f.Load(page(root, 0, 9), 1000) != nil || len(log.lines()) != 0 {
 		t.Errorf("a page that was never kept is found, or logged: %q", log.lines())
 	}
 }
@@ -98,20 +110,17 @@ func TestKeysAreOfEverythingBeforeThem(t *testing.T) {
 // A file that is not what its name says is a miss, with one line in the log, and is gone.
 func TestBadFilesAreMissesAndAreRemoved(t *testing.T) {
 	const size = 500
-	key := root.Next([]int32{1})
-	var good bytes.Buffer
-	if err := encode(&good, key, 3, content(key, size)); err != nil {
-		t.Fatal(err)
-	}
-	other := func(key Key, kind int) []byte {
+	one := page(root, 3, 1, 2)
+	encoded := func(p Page) []byte {
 		var b bytes.Buffer
-		if err := encode(&b, key, kind, content(key, size)); err != nil {
+		if err := encode(&b, p, content(one, size)); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()
 	}
+	good := encoded(one)
 	changed := func(at int, with ...byte) []byte {
-		b := bytes.Clone(good.Bytes())
+		b := bytes.Clone(good)
 		copy(b[at:], with)
 		return b
 	}
@@ -121,36 +130,39 @@ func TestBadFilesAreMissesAndAreRemoved(t *testing.T) {
 		word string
 	}{
 		{"nothing in it", nil, "0 bytes"},
-		{"cut off", good.Bytes()[:good.Len()-1], "cut off"},
-		{"cut off in its head", good.Bytes()[:20], "cut off"},
-		{"longer than it should be", append(bytes.Clone(good.Bytes()), 0), "want 588"},
+		{"cut off", good[:len(good)-1], "cut off"},
+		{"cut off in its head", good[:20], "cut off"},
+		{"longer than it should be", append(bytes.Clone(good), 0), "want 848"},
 		{"a changed byte of the page", changed(headBytes+17, 0xaa), "checksum"},
-		{"a changed byte of the sum", changed(good.Len()-1, good.Bytes()[good.Len()-1]+1), "checksum"},
+		{"a changed byte of the sum", changed(len(good)-1, good[len(good)-1]+1), "checksum"},
 		{"no page", changed(0, 'G', 'G', 'U', 'F'), "it is no page"},
 		{"a later version", changed(8, 2), "version 2, want 1"},
-		{"an immense size", changed(48, binary.LittleEndian.AppendUint64(nil, 1<<60)...), "another page"},
-		{"another prefix's", other(root.Next([]int32{2}), 3), "another page"},
-		{"another kind's", other(key, 2), "another page"},
+		{"an immense size", changed(308, binary.LittleEndian.AppendUint64(nil, 1<<60)...), "a page of 1152921504606846976"},
+		{"an immense number of tokens", changed(48, 255, 255, 255, 255), "4294967295 tokens"},
+		{"no tokens", changed(48, 0), "0 tokens"},
+		{"another prefix's", encoded(page(root.Next([]int32{2}), 3, 1, 2)), "another page"},
+		{"other tokens'", encoded(page(root, 3, 1, 3)), "another page"},
+		{"another kind's", encoded(page(root, 2, 1, 2)), "another page"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := t.TempDir()
-			if err := os.WriteFile(filepath.Join(path, name(key, 3)), c.file, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(path, one.id().name()), c.file, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			f, log := open(t, path, 1<<20)
 			for range 2 {
-				if data := f.Load(key, 3, size); data != nil {
+				if data := f.Load(one, size); data != nil {
 					t.Fatalf("%d bytes are taken for a page", len(data))
 				}
 			}
-			if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], c.word) || !strings.Contains(lines[0], name(key, 3)) {
+			if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], c.word) || !strings.Contains(lines[0], one.id().name()) {
 				t.Errorf("the log says %q, want one line with %q and the file", lines, c.word)
 			}
-			if entries, _ := os.ReadDir(path); len(entries) != 0 || f.Bytes() != 0 || f.Has(key, 3) {
+			if entries, _ := os.ReadDir(path); len(entries) != 0 || f.Bytes() != 0 || f.Has(one) || len(f.Next(root, 3)) != 0 {
 				t.Errorf("%v is still there, %d bytes", entries, f.Bytes())
 			}
-			f.Save(key, 3, content(key, size))
-			if f.Load(key, 3, size) == nil {
+			f.Save(one, content(one, size))
+			if f.Load(one, size) == nil {
 				t.Error("the page cannot be kept anew")
 			}
 		})
@@ -159,18 +171,18 @@ func TestBadFilesAreMissesAndAreRemoved(t *testing.T) {
 
 func TestOthersFilesAreNobodysBusiness(t *testing.T) {
 	path := t.TempDir()
-	key := root.Next([]int32{1})
-	hex := strings.TrimSuffix(name(key, 0), ".0.page")
-	theirs := []string{"notes.txt", "x.page", hex + ".page", hex + ".-1.page", hex[1:] + ".0.page", ".hidden.page.tmp"}
+	one, two := page(root, 0, 1), page(root, 0, 2)
+	hex := strings.TrimSuffix(one.id().name(), ".0.page")
+	theirs := []string{"notes.txt", "x.page", hex + ".page", hex + ".-1.page", hex[1:] + ".0.page", strings.ToUpper(hex) + ".0.page", ".hidden.page.tmp"}
 	for _, name := range theirs {
 		if err := os.WriteFile(filepath.Join(path, name), make([]byte, 5000), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(path, name(key, 7)), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(path, page(root, 7, 1).id().name()), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	left := filepath.Join(path, "."+name(key, 1)+".12345") // by a writer that was killed
+	left := filepath.Join(path, "."+page(root, 1, 1).id().name()+".12345") // by a writer that was killed
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +190,8 @@ func TestOthersFilesAreNobodysBusiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, log := open(t, path, 1000)
-	f.Save(key, 0, content(key, 500))
-	f.Save(root, 0, content(root, 500))
+	f.Save(one, content(one, 500))
+	f.Save(two, content(two, 500))
 	for _, name := range theirs {
 		if _, err := os.Stat(filepath.Join(path, name)); err != nil {
 			t.Error(err)
@@ -188,8 +200,8 @@ func TestOthersFilesAreNobodysBusiness(t *testing.T) {
 	if _, err := os.Stat(left); err == nil {
 		t.Error("what a killed writer left is still there")
 	}
-	if f.Has(key, 7) || f.Bytes() > 1000 || len(log.lines()) > 0 {
-		t.Errorf("%d bytes; a folder is a page: %v; the log says %q", f.Bytes(), f.Has(key, 7), log.lines())
+	if f.Has(page(root, 7, 1)) || f.Bytes() > 1000 || len(log.lines()) > 0 {
+		t.Errorf("%d bytes; a folder is a page: %v; the log says %q", f.Bytes(), f.Has(page(root, 7, 1)), log.lines())
 	}
 }
 
@@ -198,15 +210,12 @@ func TestWhatWasUsedLongestAgoMakesRoom(t *testing.T) {
 	const size = 1000
 	room := int64(3 * (headBytes + size + sumBytes))
 	f, _ := open(t, path, room)
-	var keys []Key
-	for i := range 5 {
-		keys = append(keys, root.Next([]int32{int32(i)}))
-	}
-	save := func(i int) { f.Save(keys[i], 0, content(keys[i], size)) }
+	at := func(i int) Page { return page(root, 0, int32(i)) }
+	save := func(i int) { f.Save(at(i), content(at(i), size)) }
 	has := func(want ...bool) {
 		t.Helper()
 		for i, w := range want {
-			if got := f.Has(keys[i], 0); got != w {
+			if got := f.Has(at(i)); got != w {
 				t.Errorf("page %d is there: %v, want %v", i, got, w)
 			}
 		}
@@ -217,14 +226,14 @@ func TestWhatWasUsedLongestAgoMakesRoom(t *testing.T) {
 	save(0)
 	save(1)
 	save(2)
-	f.Use(keys[0], 0)
+	f.Use(at(0))
 	save(3)
 	has(true, false, true, true)
 	f.Close()
 	f, _ = open(t, path, room) // the order is that of the files' times
 	save(4)
 	has(true, false, false, true, true)
-	f.Save(root, 0, content(root, int(room)+1)) // larger than all: not kept, and nothing goes for it
+	f.Save(at(9), content(at(9), int(room)+1)) // larger than all: not kept, and nothing goes for it
 	has(true, false, false, true, true)
 	f, _ = open(t, path, room-1)
 	has(false, false, false, true, true)
@@ -250,8 +259,8 @@ func TestAFolderThatCannotBeUsedSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		f.Save(root.Next([]int32{int32(i)}), 0, []byte("page"))
-		f.Queue(root.Next([]int32{int32(i)}), 0, []byte("page"))
+		f.Save(page(root, 0, int32(i)), []byte("page"))
+		f.Queue(page(root, 0, int32(i)), []byte("page"))
 	}
 	f.Close()
 	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "no more of it is kept") {
@@ -265,13 +274,14 @@ func TestManyMayUseAFolder(t *testing.T) {
 	for worker := range 4 {
 		wait.Go(func() {
 			for i := range 200 {
-				key := root.Next([]int32{int32((worker*7 + i) % 40)})
-				if data := f.Load(key, 0, 1000); data != nil && !bytes.Equal(data, content(key, 1000)) {
+				p := page(root, 0, int32((worker*7+i)%40))
+				if data := f.Load(p, 1000); data != nil && !bytes.Equal(data, content(p, 1000)) {
 					t.Error("a page is another's")
 				} else if data == nil {
-					f.Queue(key, 0, content(key, 1000))
+					f.Queue(p, content(p, 1000))
 				} else {
-					f.Use(key, 0)
+					f.Use(p)
+					f.Next(root, 0)
 				}
 			}
 		})
@@ -284,20 +294,20 @@ func TestManyMayUseAFolder(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	key := root.Next([]int32{1})
+	one := page(root, 3, 1, 2)
 	var good bytes.Buffer
-	if err := encode(&good, key, 3, content(key, 70)); err != nil {
+	if err := encode(&good, one, content(one, 70)); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(good.Bytes())
 	f.Add(good.Bytes()[:30])
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		data, err := decode(file, key, 3, 70)
+		data, err := decode(file, one.id(), 70)
 		if (err == nil) != bytes.Equal(file, good.Bytes()) {
 			t.Errorf("%d bytes are taken for a page: %v", len(file), err)
 		}
-		if err == nil && !bytes.Equal(data, content(key, 70)) {
+		if err == nil && !bytes.Equal(data, content(one, 70)) {
 			t.Error("it is another page")
 		}
 	})

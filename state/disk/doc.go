@@ -2,22 +2,25 @@
 //
 //	folder, err := disk.Open(path, 10<<30, log)
 //	root := disk.Root(model, class, format, tenant) // everything that pages depend on, but the tokens
-//	key := root.Next(tokens[:64]).Next(tokens[64:128])
-//	folder.Queue(key, kind, data)                // written behind
-//	data := folder.Load(key, kind, bytes)        // nil: a miss
+//	page := disk.Page{Parent: root.Next(tokens[:64]), Tokens: tokens[64:128], Kind: 0}
+//	folder.Queue(page, data)                        // written behind
+//	data := folder.Load(page, bytes)                // nil: a miss
 //
-// A page is one file, named by its key and its kind. A key is a SHA-256 over all that the page depends on, so a file either is what is
-// looked for or is not found: another model, another tenant, another token has another name. The names are the index: a folder is
-// read once, when it is opened, and no file but those that are wanted is opened.
+// A page is one file, named by the key of the prefix before it, the key of the prefix with it, and its kind. A key is a SHA-256 over all
+// that its pages depend on, so a file either is what is looked for or is not found: another model, another tenant, another token has
+// another name. The names are the index: a folder is read once, when it is opened. No file is opened but those that are wanted, and the
+// first bytes of those that may go on like the tokens where none goes on exactly so (Next).
 //
-//	bytes      of a file, numbers little-endian
-//	0 .. 8     "memrapge"
-//	8 .. 12    version, 1
-//	12 .. 16   kind
-//	16 .. 48   key
-//	48 .. 56   n, the bytes of the page
-//	56 .. 56+n the page
-//	32 more    SHA-256 of all before
+//	bytes        of a file, numbers little-endian
+//	0 .. 8       "memrapge"
+//	8 .. 12      version, 1
+//	12 .. 16     kind
+//	16 .. 48     key of the prefix before it
+//	48 .. 52     tokens, 1 to 64
+//	52 .. 308    their ids, and zeros
+//	308 .. 316   n, the bytes of the page
+//	316 .. 316+n the page
+//	32 more      SHA-256 of all before
 //
 // A file appears whole, by a rename. One that is truncated, changed, of another version or under a wrong name is a miss and a line in the
 // log, and is removed. Files with names of another kind are nobody's business here. Where the folder would outgrow its limit, the files

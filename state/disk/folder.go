@@ -24,30 +24,31 @@ type Folder struct {
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	files   map[string]*list.Element // by name, of *file
-	order   *list.List               // used longest ago first
+	files   map[id]*list.Element         // of *file
+	next    map[Key]map[id]*list.Element // the same, by the prefix that they follow
+	order   *list.List                   // used longest ago first
 	bytes   int64
-	waiting map[string]*page // to be written
-	behind  int64            // bytes of them
-	lost    int              // pages that were not written because too many waited
-	broken  bool             // writing has failed
+	waiting map[id]*waiting // to be written
+	behind  int64           // bytes of them
+	lost    int             // pages that were not written because too many waited
+	broken  bool            // writing has failed
 	closed  bool
 
-	queue chan *page
+	queue chan *waiting
 	done  chan struct{}
 }
 
 // file is one that the folder knows of.
 type file struct {
-	name  string
-	bytes int64
-	used  time.Time
+	id
+	bytes  int64
+	used   time.Time
+	tokens []int32 // nil: not read
 }
 
-// page is one to be written.
-type page struct {
-	key  Key
-	kind int
+// waiting is a page to be written.
+type waiting struct {
+	Page
 	data []byte
 }
 
@@ -69,8 +70,8 @@ func Open(path string, limit int64, log *slog.Logger) (*Folder, error) {
 	}
 	probe.Close()
 	os.Remove(probe.Name())
-	f := &Folder{path: path, limit: limit, log: log, files: map[string]*list.Element{}, order: list.New(), waiting: map[string]*page{},
-		queue: make(chan *page, 1<<16), done: make(chan struct{})}
+	f := &Folder{path: path, limit: limit, log: log, files: map[id]*list.Element{}, next: map[Key]map[id]*list.Element{}, order: list.New(),
+		waiting: map[id]*waiting{}, queue: make(chan *waiting, 1<<16), done: make(chan struct{})}
 	if err := f.scan(); err != nil {
 		return nil, err
 	}
@@ -93,8 +94,8 @@ func (f *Folder) scan() error {
 		if strings.HasPrefix(e.Name(), ".") && strings.Contains(e.Name(), suffix+".") && time.Since(info.ModTime()) > time.Hour {
 			os.Remove(filepath.Join(f.path, e.Name()))
 		}
-		if named(e.Name()) {
-			files = append(files, &file{e.Name(), info.Size(), info.ModTime()})
+		if i, ok := named(e.Name()); ok {
+			files = append(files, &file{id: i, bytes: info.Size(), used: info.ModTime()})
 		}
 	}
 	slices.SortFunc(files, func(a, b *file) int { return a.used.Compare(b.used) })
@@ -107,42 +108,86 @@ func (f *Folder) scan() error {
 
 // add notes a file as the one used last. The caller holds mu.
 func (f *Folder) add(file *file) {
-	f.forget(file.name)
-	f.files[file.name] = f.order.PushBack(file)
+	f.forget(file.id)
+	e := f.order.PushBack(file)
+	f.files[file.id] = e
+	if f.next[file.parent] == nil {
+		f.next[file.parent] = map[id]*list.Element{}
+	}
+	f.next[file.parent][file.id] = e
 	f.bytes += file.bytes
 }
 
 // forget is the opposite. The caller holds mu.
-func (f *Folder) forget(name string) {
-	if e := f.files[name]; e != nil {
-		f.bytes -= f.order.Remove(e).(*file).bytes
-		delete(f.files, name)
+func (f *Folder) forget(i id) {
+	e := f.files[i]
+	if e == nil {
+		return
+	}
+	f.bytes -= f.order.Remove(e).(*file).bytes
+	delete(f.files, i)
+	if delete(f.next[i.parent], i); len(f.next[i.parent]) == 0 {
+		delete(f.next, i.parent)
 	}
 }
 
 // shrink removes files until there is room for so many bytes. The caller holds mu.
 func (f *Folder) shrink(room int64) {
 	for f.bytes+room > f.limit && f.order.Len() > 0 {
-		name := f.order.Front().Value.(*file).name
-		os.Remove(filepath.Join(f.path, name))
-		f.forget(name)
+		i := f.order.Front().Value.(*file).id
+		os.Remove(f.at(i))
+		f.forget(i)
 	}
 }
 
 // Has reports whether the folder has a page, or is about to.
-func (f *Folder) Has(key Key, kind int) bool {
+func (f *Folder) Has(p Page) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := name(key, kind)
-	return f.files[n] != nil || f.waiting[n] != nil
+	i := p.id()
+	return f.files[i] != nil || f.waiting[i] != nil
+}
+
+// mostNext is how many pages that follow a prefix are looked at, at most.
+const mostNext = 256
+
+// Next is the tokens of pages of a kind that follow a prefix, of so many of them.
+func (f *Folder) Next(parent Key, kind int) (all [][]int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, e := range f.next[parent] {
+		if i.kind != kind || len(all) == mostNext {
+			continue
+		}
+		file := e.Value.(*file)
+		if file.tokens == nil {
+			head, err := read(f.at(i), headBytes)
+			if err == nil {
+				var p Page
+				p, _, err = decodeHead(head, i)
+				file.tokens = p.Tokens
+			}
+			if err != nil {
+				f.reject(i, err)
+				continue
+			}
+		}
+		all = append(all, file.tokens)
+	}
+	for i, w := range f.waiting {
+		if i.parent == parent && i.kind == kind {
+			all = append(all, w.Tokens)
+		}
+	}
+	return all
 }
 
 // Load reads a page of so many bytes. nil: there is none, or none that can be used, which the log has then heard. The data belongs to
 // nobody: it is not to be changed.
-func (f *Folder) Load(key Key, kind, size int) []byte {
-	n := name(key, kind)
+func (f *Folder) Load(p Page, size int) []byte {
+	i := p.id()
 	f.mu.Lock()
-	waiting, known := f.waiting[n], f.files[n] != nil
+	waiting, known := f.waiting[i], f.files[i] != nil
 	f.mu.Unlock()
 	if waiting != nil && len(waiting.data) == size {
 		return waiting.data
@@ -150,27 +195,36 @@ func (f *Folder) Load(key Key, kind, size int) []byte {
 	if !known {
 		return nil
 	}
-	path := filepath.Join(f.path, n)
-	data, err := read(path, key, kind, size)
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	file, err := read(f.at(i), headBytes+size+sumBytes+1) // one more, to see that there is none
+	var data []byte
+	if err == nil {
+		data, err = decode(file, i, size)
+	}
 	if err != nil {
-		f.forget(n)
-		if !errors.Is(err, fs.ErrNotExist) { // then another process has removed it
-			f.log.Warn("a page of the prefix cache cannot be used, and is removed", "file", path, "reason", err)
-			os.Remove(path)
-		}
-		return nil
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.reject(i, err)
 	}
 	return data
 }
 
+// reject removes a file that cannot be used. The caller holds mu.
+func (f *Folder) reject(i id, err error) {
+	f.forget(i)
+	if !errors.Is(err, fs.ErrNotExist) { // then another process has removed it
+		f.log.Warn("a page of the prefix cache cannot be used, and is removed", "file", f.at(i), "reason", err)
+		os.Remove(f.at(i))
+	}
+}
+
+// at is where a page's file is.
+func (f *Folder) at(i id) string { return filepath.Join(f.path, i.name()) }
+
 // Use notes that a page was of use.
-func (f *Folder) Use(key Key, kind int) {
-	n := name(key, kind)
+func (f *Folder) Use(p Page) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if e := f.files[n]; e != nil {
+	if e := f.files[p.id()]; e != nil {
 		f.touch(e)
 	}
 }
@@ -180,25 +234,24 @@ func (f *Folder) touch(e *list.Element) {
 	file, now := e.Value.(*file), time.Now()
 	file.used = now
 	f.order.MoveToBack(e)
-	os.Chtimes(filepath.Join(f.path, file.name), now, now) // fails where another process has removed it
+	os.Chtimes(f.at(file.id), now, now) // fails where another process has removed it
 }
 
-// Queue has a page written by and by, or forgets it where too much waits already. The data is the folder's from here on.
-func (f *Folder) Queue(key Key, kind int, data []byte) {
-	n := name(key, kind)
+// Queue has a page written by and by, or forgets it where too much waits already. What it is given is the folder's from here on.
+func (f *Folder) Queue(p Page, data []byte) {
+	i, w := p.id(), &waiting{p, data}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.broken || f.files[n] != nil || f.waiting[n] != nil {
+	if f.closed || f.broken || f.files[i] != nil || f.waiting[i] != nil {
 		return
 	}
-	p := &page{key, kind, data}
 	if f.behind+int64(len(data)) > mostBehind {
 		f.lost++
 		return
 	}
 	select {
-	case f.queue <- p:
-		f.waiting[n] = p
+	case f.queue <- w:
+		f.waiting[i] = w
 		f.behind += int64(len(data))
 	default:
 		f.lost++
@@ -208,35 +261,34 @@ func (f *Folder) Queue(key Key, kind int, data []byte) {
 // write is the goroutine that writes.
 func (f *Folder) write() {
 	defer close(f.done)
-	for p := range f.queue {
-		f.Save(p.key, p.kind, p.data)
+	for w := range f.queue {
+		f.Save(w.Page, w.data)
 		f.mu.Lock()
-		delete(f.waiting, name(p.key, p.kind))
-		f.behind -= int64(len(p.data))
+		delete(f.waiting, w.id())
+		f.behind -= int64(len(w.data))
 		f.mu.Unlock()
 	}
 }
 
 // Save writes a page at once.
-func (f *Folder) Save(key Key, kind int, data []byte) {
-	n, size := name(key, kind), int64(headBytes+len(data)+sumBytes)
-	path := filepath.Join(f.path, n)
+func (f *Folder) Save(p Page, data []byte) {
+	i, size := p.id(), int64(headBytes+len(data)+sumBytes)
 	f.mu.Lock()
-	broken := f.broken || f.files[n] != nil || size > f.limit
-	if !broken {
+	needless := f.broken || f.files[i] != nil || size > f.limit
+	if !needless {
 		f.shrink(size)
 	}
 	f.mu.Unlock()
-	if broken {
+	if needless {
 		return
 	}
-	err := atomic.WritePrivate(path, func(w io.Writer) error { return encode(w, key, kind, data) })
+	err := atomic.WritePrivate(f.at(i), func(w io.Writer) error { return encode(w, p, data) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case err == nil:
-		f.add(&file{n, size, time.Time{}})
-		f.touch(f.files[n]) // a file system's clock may be coarser than ours
+		f.add(&file{id: i, bytes: size, tokens: p.Tokens})
+		f.touch(f.files[i]) // a file system's clock may be coarser than ours
 	case !f.broken:
 		f.broken = true
 		f.log.Warn("the prefix cache cannot be written to, and no more of it is kept on disk", "folder", f.path, "reason", err)
