@@ -31,6 +31,10 @@ func TestDrawsAreThoseOfPackageSample(t *testing.T) {
 					w.TopK, w.TopP = 50, 0.9
 				case 3:
 					w.TopP, w.MinP = 0.95, 0.01
+				case 4:
+					w.Typical, w.XTC = 0.9, sample.XTC{Probability: 1, Threshold: 0.001}
+				case 5:
+					w.Adjust, w.Filtered = []sample.Adjustment{{Token: 9, Add: 3}, {Token: 4, Add: -1}}, true
 				}
 				draws = append(draws, w)
 			}

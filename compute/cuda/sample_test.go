@@ -259,6 +259,10 @@ func BenchmarkDraws(b *testing.B) {
 			for range rows {
 				logits = append(logits, logitRow(rng, vocab, 0)...)
 			}
+			var penalties []sample.Adjustment
+			for i := range 1000 {
+				penalties = append(penalties, sample.Adjustment{Token: int32(i * vocab / 1000), Add: -0.5, Repeat: true})
+			}
 			for _, c := range []struct {
 				name string
 				draw sample.Draw
@@ -271,6 +275,15 @@ func BenchmarkDraws(b *testing.B) {
 				{"minp=0.05", sample.Draw{Params: sample.Params{Temperature: 1, MinP: 0.05}}},
 				{"k=40,p=0.95,minp=0.05,logprob", sample.Draw{Params: sample.Params{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05}, LogProb: true}},
 				{"top=20", sample.Draw{LogProb: true, Top: 20}},
+				{"penalties", sample.Draw{Params: sample.Params{RepeatPenalty: 1.1}, Adjust: penalties}},
+				{"penalties,k=40,p=0.95", sample.Draw{Params: sample.Params{RepeatPenalty: 1.1, Temperature: 0.8, TopK: 40, TopP: 0.95}, Adjust: penalties}},
+				{"penalties,k=40,p=0.95,logprob", sample.Draw{Params: sample.Params{RepeatPenalty: 1.1, Temperature: 0.8, TopK: 40, TopP: 0.95}, Adjust: penalties, LogProb: true}},
+				{"k=40,p=0.95,filtered logprob", sample.Draw{Params: sample.Params{Temperature: 0.8, TopK: 40, TopP: 0.95}, LogProb: true, Filtered: true}},
+				{"nsigma=1", sample.Draw{Params: sample.Params{Temperature: 1, TopNSigma: 1}}},
+				{"typical=0.9", sample.Draw{Params: sample.Params{Temperature: 1, Typical: 0.9}}},
+				{"xtc", sample.Draw{Params: sample.Params{Temperature: 1, XTC: sample.XTC{Probability: 1, Threshold: 0.001}}}},
+				{"llama.cpp's order", sample.Draw{Params: sample.Params{Temperature: 0.8, TopNSigma: 3, TopK: 40, Typical: 0.95, TopP: 0.95, MinP: 0.05, XTC: sample.XTC{Probability: 1, Threshold: 0.1},
+					Order: []sample.Filter{sample.ByTopNSigma, sample.ByTopK, sample.ByTypical, sample.ByTopP, sample.ByMinP, sample.ByXTC, sample.ByTemperature}}}},
 			} {
 				b.Run(fmt.Sprintf("vocab=%d/rows=%d/%s", vocab, rows, c.name), func(b *testing.B) {
 					const replays = 200

@@ -48,7 +48,25 @@ func (c *checker) draws() (string, error) {
 			if r%5 == 0 {
 				p.MinP = 0.02
 			}
-			draws[r] = sample.Draw{Params: p, Position: c.rng.IntN(1 << 20), LogProb: true, Top: r}
+			switch r % 6 {
+			case 3:
+				p.TopNSigma, p.Typical = 2, 0.9
+			case 4:
+				p.XTC = sample.XTC{Probability: 1, Threshold: 0.001}
+				p.Order = []sample.Filter{sample.ByXTC, sample.ByTopP, sample.ByMinP, sample.ByTopK, sample.ByTemperature}
+			case 5:
+				p.RepeatPenalty, p.FrequencyPenalty, p.DRY = 1.3, 0.5, sample.DRY{Multiplier: 1, Base: 1.75, AllowedLength: 1}
+				p.Banned = []int32{1}
+			}
+			h, err := sample.NewHistory(p, vocab)
+			if err != nil {
+				return "", err
+			}
+			for range 200 {
+				h.Append(c.rng.Int32N(int32(min(vocab, 40))))
+			}
+			draws[r] = h.Draw()
+			draws[r].Position, draws[r].LogProb, draws[r].Top, draws[r].Filtered = c.rng.IntN(1<<20), true, r, r%4 == 3
 		}
 		draws[1].Params = sample.Params{} // greedy
 		draws[2].Given, draws[2].Token = true, c.rng.Int32N(int32(vocab))

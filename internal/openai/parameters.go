@@ -55,6 +55,12 @@ var common = map[string]reader{
 	"dry_base":           number(1, 100, func(r *Request) *float32 { return &r.ask.Sampling.DRY.Base }),
 	"dry_allowed_length": whole(1, math.MaxInt32, func(r *Request) *int { return &r.ask.Sampling.DRY.AllowedLength }),
 	"dry_penalty_last_n": last(func(r *Request) *int { return &r.ask.Sampling.DRY.LastN }),
+	"dry_sequence_breakers": func(r *Request, v value) (err error) {
+		r.ask.Breakers, err = v.texts(mostBreakers)
+		return err
+	},
+	"samplers":            readOrder,
+	"post_sampling_probs": flag(func(r *Request) *bool { return &r.ask.Filtered }),
 
 	// Who asks and what for: no answer depends on it.
 	"user":                   ignored,
@@ -220,6 +226,18 @@ func readBias(r *Request, v value) error {
 		if r.ask.Sampling.Bias[int32(token)], err = f.number(-100, 100); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// readOrder reads names of the stages of sampling.
+func readOrder(r *Request, v value) error {
+	names, err := v.texts(mostStages)
+	if err != nil {
+		return err
+	}
+	if r.ask.Sampling.Order, err = sample.ParseOrder(strings.Join(names, ";")); err != nil {
+		return refuse(v.path, invalidValue, "%v", err)
 	}
 	return nil
 }

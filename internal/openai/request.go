@@ -132,9 +132,11 @@ func (r *Request) finish() error {
 }
 
 const (
-	mostAnswers = 128  // n and best_of, as OpenAI has it
-	mostPrompts = 2048 // of one body, as OpenAI has it
-	mostStops   = 64   // OpenAI has 4
+	mostAnswers  = 128  // n and best_of, as OpenAI has it
+	mostPrompts  = 2048 // of one body, as OpenAI has it
+	mostStops    = 64   // OpenAI has 4
+	mostBreakers = 32
+	mostStages   = 16 // of sampling
 )
 
 // readPrompts reads a text, texts, tokens, or lists of tokens.
@@ -188,29 +190,34 @@ func readTokens(items []value) ([]int32, error) {
 }
 
 // readStop reads a text or several.
-func readStop(r *Request, v value) error {
-	stops := []value{v}
+func readStop(r *Request, v value) (err error) {
+	r.ask.Stop, err = v.texts(mostStops)
+	return err
+}
+
+// texts are a text that is not empty, or an array of at most so many.
+func (v value) texts(most int) (list []string, err error) {
+	items := []value{v}
 	if v.raw[0] == '[' {
-		var err error
-		if stops, err = v.items(); err != nil {
-			return err
+		if items, err = v.items(); err != nil {
+			return nil, err
 		}
+		list = []string{}
 	} else if v.raw[0] != '"' {
-		return v.want("a string or an array of strings")
+		return nil, v.want("a string or an array of strings")
 	}
-	if len(stops) > mostStops {
-		return refuse(v.path, invalidValue, "found %d texts, want %d or fewer", len(stops), mostStops)
+	if len(items) > most {
+		return nil, refuse(v.path, invalidValue, "found %d texts, want %d or fewer", len(items), most)
 	}
-	r.ask.Stop = nil
-	for _, s := range stops {
+	for _, s := range items {
 		text, err := s.text()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if text == "" {
-			return refuse(s.path, invalidValue, "found an empty text, want at least one character; leave it out")
+			return nil, refuse(s.path, invalidValue, "found an empty text, want at least one character; leave it out")
 		}
-		r.ask.Stop = append(r.ask.Stop, text)
+		list = append(list, text)
 	}
-	return nil
+	return list, nil
 }

@@ -18,6 +18,8 @@ func TestBodiesSayWhatIsAsked(t *testing.T) {
 	everything := one
 	everything.Temperature, everything.TopP, everything.TopK, everything.MinP, everything.Seed = 0.5, 0.9, 40, 0.05, 1<<64-1
 	everything.PresencePenalty, everything.FrequencyPenalty, everything.Bias = -2, 0.5, map[int32]float32{7: 1.5, 9: -100}
+	ordered := one
+	ordered.Order = []sample.Filter{sample.ByTopK, sample.ByTemperature}
 	ours := one
 	ours.RepeatPenalty, ours.PenaltyLastN, ours.Typical, ours.TopNSigma = 1.1, 64, 0.5, 2
 	ours.XTC = sample.XTC{Probability: 0.5, Threshold: 0.2}
@@ -50,6 +52,8 @@ func TestBodiesSayWhatIsAsked(t *testing.T) {
 				Sampling: everything, Stop: []string{"x", "y"}, LogProbs: true, TopLogProbs: 2}}}},
 		{"what is not OpenAI's", Text, `{"prompt":"a","repetition_penalty":1.1,"repeat_last_n":64,"typical_p":0.5,"top_n_sigma":2,"xtc_probability":0.5,"xtc_threshold":0.2,
 			"dry_multiplier":0.8,"dry_base":2,"dry_allowed_length":3,"dry_penalty_last_n":100}`, Request{N: 1, BestOf: 1, Asks: []memra.Request{{Prompt: "a", MaxTokens: 16, Sampling: ours}}}},
+		{"what llama.cpp's server has", Text, `{"prompt":"a","dry_sequence_breakers":["\n","--"],"samplers":["penalties","top_k","temperature"],"post_sampling_probs":true}`,
+			Request{N: 1, BestOf: 1, Asks: []memra.Request{{Prompt: "a", MaxTokens: 16, Sampling: ordered, Breakers: []string{"\n", "--"}, Filtered: true}}}},
 		{"what is null is as good as absent", Chat, `{"messages":[{"role":"user","content":"Hi"}],"temperature":null,"stop":null,"tools":null,"reasoning_effort":null}`,
 			Request{N: 1, BestOf: 1, Asks: []memra.Request{{Messages: []chat.Message{{Role: "user", Content: "Hi"}}, Sampling: one}}}},
 		{"top_k of vLLM for all", Text, `{"prompt":"a","top_k":-1}`, Request{N: 1, BestOf: 1, Asks: []memra.Request{{Prompt: "a", MaxTokens: 16, Sampling: one}}}},
@@ -120,6 +124,8 @@ func TestWhatIsWrongWithABodyIsNamed(t *testing.T) {
 		{"a seed of more than 64 bits", Text, `{"prompt":"a","seed":18446744073709551616}`, "seed", invalidValue, "18446744073709551616 to 18446744073709551615"},
 		{"a seed that is no number", Text, `{"prompt":"a","seed":"1"}`, "seed", invalidType, "whole number"},
 		{"a stop string of no length", Text, `{"prompt":"a","stop":["x",""]}`, "stop[1]", invalidValue, "empty"},
+		{"a stage of sampling that there is not", Text, `{"prompt":"a","samplers":["top_k","mirostat"]}`, "samplers", invalidValue, "mirostat top_p"},
+		{"a breaker of no length", Text, `{"prompt":"a","dry_sequence_breakers":[""]}`, "dry_sequence_breakers[0]", invalidValue, "empty"},
 		{"a stop string that is none", Text, `{"prompt":"a","stop":[1]}`, "stop[0]", invalidType, "found 1 string"},
 		{"stop strings that are none", Text, `{"prompt":"a","stop":7}`, "stop", invalidType, "found 7 string array"},
 		{"too many stop strings", Text, `{"prompt":"a","stop":[` + strings.Repeat(`"x",`, 64) + `"x"]}`, "stop", invalidValue, "65 64"},
