@@ -24,6 +24,9 @@ func (m *Model) Chat() (*Chat, error) {
 	return &Chat{model: m}, nil
 }
 
+// Fork begins a conversation with the same messages, which then goes its own way. To rewind one, shorten Messages.
+func (c *Chat) Fork() *Chat { return &Chat{Messages: slices.Clone(c.Messages), model: c.model} }
+
 // Send adds a user's message and streams the answer, which joins the conversation when it is done, or as far as it came if the
 // caller breaks off or ctx ends. On any other error the message is taken back. The request's prompt is the conversation's,
 // and N is 1.

@@ -64,6 +64,26 @@ func TestASessionSaysWhatOneRequestWithItsTokensSays(t *testing.T) {
 	}
 }
 
+// What a session has said is computed once, hybrids included: all but its last token, which nothing has followed yet.
+func TestATurnOfASessionComputesWhatIsNew(t *testing.T) {
+	for _, name := range []string{"llama-plain", "qwen35-plain", "gemma3-plain"} {
+		m := openTiny(t, name, Options{Context: 512})
+		s := m.Session()
+		goOn(t, s, Request{Tokens: slices.Repeat([]int32{5, 6, 7, 8}, 50), MaxTokens: 60})
+		for _, session := range []*Session{s.Fork(), s} {
+			before := len(session.Tokens())
+			for c, err := range session.Generate(t.Context(), Request{Tokens: []int32{9, 10}, MaxTokens: 3}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := c.Done; d != nil && (d.Reused < before-1 || d.Prompt != before+2) {
+					t.Errorf("%s: %d of %d tokens are reused, want %d or more (%s)", name, d.Reused, d.Prompt, before-1, d.Missed)
+				}
+			}
+		}
+	}
+}
+
 func TestForksGoTheirOwnWayAtTheSameTime(t *testing.T) {
 	m := openTiny(t, "qwen35-plain", Options{})
 	s := m.Session()
