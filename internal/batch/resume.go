@@ -13,8 +13,11 @@ import (
 
 // Resume finds out how much of the job a file has, reads in past the lines that are done, and makes the file ready for the next. Half a line at its
 // end, which is what a run leaves that was killed while it wrote, is cut away. A file that is anything but the beginning of this job's output is
-// an error, and stays as it is.
+// an error, and stays as it is. So is one that another process works on.
 func (j *Job) Resume(in *Reader, out *os.File) (done int, err error) {
+	if err := lock(out); err != nil {
+		return 0, err
+	}
 	whole, half, done, err := j.verify(in, out)
 	if err != nil {
 		return done, err
