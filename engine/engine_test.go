@@ -228,12 +228,17 @@ func TestAClosedEngineEndsWhatRunsAndTakesNothingIn(t *testing.T) {
 type faulty struct {
 	compute.Device
 	step func(draws []sample.Draw) error
+	late bool                     // a step that fails has been computed
 	row  func(d sample.Draw) bool // gives no token
 }
 
 func (f *faulty) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) ([]sample.Pick, error) {
 	if f.step != nil {
 		if err := f.step(draws); err != nil {
+			if f.late {
+				_, late := f.Device.Sample(forward, draws)
+				err = errors.Join(err, late)
+			}
 			return nil, err
 		}
 	}

@@ -49,6 +49,8 @@ type plan struct {
 	spare     int // positions in the pool beyond those of the longest request
 	prefixes  bool
 	snapshots int
+	faults    int // one of so many steps fails, and is tried again; 0: none
+	whims     int // twenty times, every so many steps, somebody has to give up its pages; 0: nobody
 	drafting
 }
 
@@ -62,8 +64,8 @@ type planned struct {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "model %d, steps of %v rows that take %v µs, %d asking, %d sequences, %d positions to spare, prefixes %v, %d snapshots; %v\n",
-		p.model, p.rows, p.took, p.asking, p.sequences, p.spare, p.prefixes, p.snapshots, p.drafting)
+	fmt.Fprintf(&b, "model %d, steps of %v rows that take %v µs, %d asking, %d sequences, %d positions to spare, prefixes %v, %d snapshots, faults %d, whims %d; %v\n",
+		p.model, p.rows, p.took, p.asking, p.sequences, p.spare, p.prefixes, p.snapshots, p.faults, p.whims, p.drafting)
 	for i, r := range p.requests {
 		fmt.Fprintf(&b, "  request %d: %d tokens (after %d), limit %d, n %d, arrives %d, cancelled %d, ends %v, score %+v, first %v, tenant %q, draw %+v\n",
 			i, len(r.Tokens), r.after, r.Limit, r.N, r.arrive, r.cancel, r.Ends, r.Score, r.First != nil, r.Tenant, r.Draw)
@@ -74,7 +76,8 @@ func (p plan) String() string {
 // draw makes a plan.
 func draw(rng *rand.Rand, models int) plan {
 	one := func(of ...int) int { return of[rng.IntN(len(of))] }
-	p := plan{model: rng.IntN(models), asking: one(1, 2, 8, 64), sequences: 1 + rng.IntN(8), spare: one(0, 0, 64, 200, 1000), prefixes: rng.IntN(4) > 0, snapshots: one(0, 1, 4, 16), drafting: randomDrafting(rng)}
+	p := plan{model: rng.IntN(models), asking: one(1, 2, 8, 64), sequences: 1 + rng.IntN(8), spare: one(0, 0, 64, 200, 1000), prefixes: rng.IntN(4) > 0, snapshots: one(0, 1, 4, 16), faults: one(0, 0, 0, 5, 40), whims: one(0, 0, 3, 10, 40),
+		drafting: randomDrafting(rng)}
 	for range 1 + rng.IntN(5) {
 		p.rows, p.took = append(p.rows, one(1, 2, 7, 16, 64, 100, 256)), append(p.took, one(1, 50, 1000, 1000, 20000))
 	}
@@ -94,7 +97,7 @@ func draw(rng *rand.Rand, models int) plan {
 			r.Tokens[j] = rng.Int32N(tiny.Vocab)
 		}
 		r.Drafts = one(0, 0, 0, -1, 1, 3)
-		r.Limit, r.N, r.Tenant = one(1, 2, 10, rng.IntN(40)), one(0, 1, 1, 1, 2, 4), []string{"", "", "b"}[rng.IntN(3)]
+		r.Limit, r.N, r.Tenant = one(1, 2, 10, 10, rng.IntN(40), rng.IntN(40), rng.IntN(150)), one(0, 1, 1, 1, 2, 4), []string{"", "", "b"}[rng.IntN(3)]
 		r.Draw = sample.Draw{LogProb: true, Top: one(0, 0, 3), Params: sample.Params{Seed: rng.Uint64(),
 			Temperature: []float32{0, 0.7, 1.3}[rng.IntN(3)], TopK: one(0, 0, 5, 40), TopP: []float32{0, 0, 0.9}[rng.IntN(3)], MinP: []float32{0, 0, 0.05}[rng.IntN(3)],
 			RepeatPenalty: []float32{0, 0, 1.2}[rng.IntN(3)], PresencePenalty: []float32{0, 0, 0.5}[rng.IntN(3)], PenaltyLastN: one(0, 0, 16)}}
@@ -223,8 +226,15 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 		return nil, err
 	}
 	e, end := s.idle(sizes{rows: 256, asking: p.asking, sequences: p.sequences, positions: longest + p.spare, slots: 1 + p.sequences/2, prefixes: p.prefixes, snapshots: p.snapshots}, sp)
-	answers, left := make([]*Answer, len(p.requests)), len(p.requests)
-	for turn := 0; ; turn++ {
+	answers, left, turn := make([]*Answer, len(p.requests)), len(p.requests), 0
+	e.config.Device = &faulty{Device: s.device, late: p.faults == 5, step: func([]sample.Draw) error {
+		alone := len(e.scheduler.running) == 1 || slices.ContainsFunc(e.scheduler.running, func(q *sequence) bool { return q.suspect })
+		if alone || p.faults == 0 || turn%p.faults != 0 {
+			return nil
+		}
+		return errors.New("planted")
+	}}
+	for ; ; turn++ {
 		for i := range p.requests {
 			r := &p.requests[i]
 			if r.arrive == turn {
@@ -238,6 +248,9 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 				e.scheduler.cancel(answers[i], context.Canceled)
 			}
 		}
+		if n := len(e.scheduler.running); p.whims > 0 && n > 0 && turn%p.whims == 0 && turn < 20*p.whims {
+			e.scheduler.preempt(e.scheduler.running[turn%n])
+		}
 		e.scheduler.limits.rows = p.rows[turn%len(p.rows)]
 		took := time.Duration(p.took[turn%len(p.took)]) * time.Microsecond
 		if !e.step(func(time.Time) time.Duration { return took }) && left == 0 {
@@ -247,19 +260,31 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 			return nil, errors.New("the schedule does not end")
 		}
 	}
-	if sp != nil {
-		for _, n := range sp.Stats().Accepted {
-			drafted.Add(int64(n))
-		}
-	}
 	for i, a := range answers {
 		outcomes = append(outcomes, newOutcome(&p.requests[i].Request, a.queue, a.err))
+		seen.count(a)
 	}
 	return outcomes, end()
 }
 
-// drafted counts drafts that were right.
-var drafted atomic.Int64
+// seen is what happened in all plans: a test of what never happens tests nothing.
+var seen tally
+
+type tally struct{ preempted, cached, accepted, cancelled, forked atomic.Int64 }
+
+func (t *tally) count(a *Answer) {
+	if a.err != nil {
+		t.cancelled.Add(1)
+	}
+	for _, q := range a.sequences {
+		t.preempted.Add(int64(q.done.Preempted))
+		t.cached.Add(int64(q.done.Cached))
+		t.accepted.Add(int64(q.done.Accepted))
+		if q.index > 0 && q.done.Generated > 0 {
+			t.forked.Add(1)
+		}
+	}
+}
 
 // violations compares what a plan's requests get with what each gets alone, and with its score. "" is none.
 func (s subject) violations(p plan) string {
@@ -367,6 +392,12 @@ func (p plan) smaller() (all []plan) {
 	}
 	if p.prefixes {
 		edit(func(q *plan) { q.prefixes = false })
+	}
+	if p.faults > 0 {
+		edit(func(q *plan) { q.faults = 0 })
+	}
+	if p.whims > 0 {
+		edit(func(q *plan) { q.whims = 0 })
 	}
 	for i, r := range p.requests {
 		change := func(when bool, f func(*planned)) {
@@ -507,8 +538,18 @@ func TestScheduleIsInvisible(t *testing.T) {
 	if p, s, diff := eachPlan(t, plans, openProcessor, asItIs, 2); p != nil {
 		t.Errorf("%s: %s\n%s", s.name, diff, p)
 	}
-	if n := drafted.Load(); n < int64(5*plans) {
-		t.Errorf("%d drafts were right in %d plans, want more", n, plans)
+	for _, c := range []struct {
+		what  string
+		count *atomic.Int64
+		least float64 // a plan
+	}{
+		{"preemptions", &seen.preempted, 0.5}, {"tokens that the prefixes had", &seen.cached, 50}, {"drafts that were right", &seen.accepted, 5},
+		{"requests that were cancelled", &seen.cancelled, 0.1}, {"answers by forks", &seen.forked, 0.5},
+	} {
+		t.Logf("%d %s", c.count.Load(), c.what)
+		if n := float64(c.count.Load()); n < c.least*float64(plans) {
+			t.Errorf("%v %s in %d plans, want at least %v a plan", n, c.what, plans, c.least)
+		}
 	}
 }
 
