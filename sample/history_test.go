@@ -207,6 +207,17 @@ func TestPenaltiesGiveLlamaCppsKnownAnswers(t *testing.T) {
 	}
 }
 
+// Draft heads have smaller vocabularies.
+func TestAdjustmentsOfTokensThatTheRowLacksArePassedOver(t *testing.T) {
+	row := []float32{1, 2}
+	if p := new(Sampler).Draw(row, Draw{Adjust: []Adjustment{{Token: 2, Add: 9}, {Token: 0, Add: 5}, {Token: -1, Add: 9}}, LogProb: true}); p.Token != 0 || p.Err != nil {
+		t.Errorf("%+v, want token 0", p)
+	}
+	if !slices.Equal(row, []float32{1, 2}) {
+		t.Errorf("the row is left as %v", row)
+	}
+}
+
 // A penalty that divided negative logits would make them likelier.
 func TestARepeatedTokenIsNeverMadeLikelier(t *testing.T) {
 	for _, x := range []float32{-1e30, -3, -1e-20, 0, 1e-20, 3, 1e30} {

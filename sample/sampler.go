@@ -75,16 +75,24 @@ type gumbelMaximum struct {
 	temperature float64
 }
 
-// of is the maximum over candidates, of which first is the first in their order. It evaluates noise only where it could win.
+// of is the maximum over candidates, of which first is the first in their order. It evaluates noise only where it could win, and draws the
+// words of neighbours once.
 func (g gumbelMaximum) of(kept []candidate, first candidate) int32 {
 	token := first.token
 	best := float64(first.logit)/g.temperature + Noise(g.seed, g.position, token)
+	group, words := uint32(token)/4, noiseWords(g.seed, g.position, uint32(token)/4)
 	for _, c := range kept {
 		y := float64(c.logit) / g.temperature
 		if y+gumbelMax < best {
 			continue
 		}
-		y += Noise(g.seed, g.position, c.token)
+		if of := uint32(c.token) / 4; of != group {
+			group, words = of, noiseWords(g.seed, g.position, of)
+		}
+		if y+gumbelBound(words[c.token&3]) < best {
+			continue
+		}
+		y += gumbel(words[c.token&3])
 		if y > best || y == best && c.token < token {
 			token, best = c.token, y
 		}

@@ -260,17 +260,38 @@ func TestDrawRemembersNothing(t *testing.T) {
 
 func BenchmarkDraw(b *testing.B) {
 	row := randomRow(rand.New(rand.NewPCG(1, 1)), 262_144, 0)
-	for _, p := range []Params{
-		{}, {Temperature: 1}, {Temperature: 0.7, TopK: 40}, {Temperature: 1, TopP: 0.95}, {Temperature: 1, MinP: 0.05},
-		{Temperature: 1, TopK: 64, TopP: 0.95},
+	for _, c := range []struct {
+		name string
+		p    Params
+	}{
+		{"greedy", Params{}},
+		{"T=1", Params{Temperature: 1}},
+		{"k=40", Params{Temperature: 0.7, TopK: 40}},
+		{"p=0.95", Params{Temperature: 1, TopP: 0.95}},
+		{"min=0.05", Params{Temperature: 1, MinP: 0.05}},
+		{"k=64,p=0.95", Params{Temperature: 1, TopK: 64, TopP: 0.95}},
+		{"nsigma=1", Params{Temperature: 1, TopNSigma: 1}},
+		{"typical=0.9", Params{Temperature: 1, Typical: 0.9}},
+		{"xtc", Params{Temperature: 1, XTC: XTC{1, 0.001}}},
+		{"k=64,typical=0.9,p=0.95,xtc", Params{Temperature: 1, TopK: 64, Typical: 0.9, TopP: 0.95, XTC: XTC{1, 0.01}}},
 	} {
-		b.Run(fmt.Sprintf("T=%v,k=%d,p=%v,min=%v", p.Temperature, p.TopK, p.TopP, p.MinP), func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			var s Sampler
 			for i := range b.N {
-				pick(b, &s, p, row, i)
+				pick(b, &s, c.p, row, i)
 			}
 		})
 	}
+	b.Run("greedy with 1000 penalties", func(b *testing.B) {
+		d := Draw{}
+		for i := range 1000 {
+			d.Adjust = append(d.Adjust, Adjustment{Token: int32(200 * i), Add: -1})
+		}
+		var s Sampler
+		for range b.N {
+			s.Draw(row, d)
+		}
+	})
 	b.Run("LogProbs", func(b *testing.B) {
 		for range b.N {
 			if _, err := LogProbs(row); err != nil {
