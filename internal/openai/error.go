@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"memra"
 	"memra/sample"
@@ -42,8 +43,14 @@ const (
 	tooLong              = "context_length_exceeded"
 )
 
+// mostPath is the longest name of a field that an error shows.
+const mostPath = 100
+
 // refuse is the error of a field.
 func refuse(field, code, format string, args ...any) *Error {
+	if len(field) > mostPath {
+		field = strings.ToValidUTF8(field[:mostPath], "") + "..."
+	}
 	message := fmt.Sprintf(format, args...)
 	if field != "" {
 		message = field + ": " + message

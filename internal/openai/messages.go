@@ -11,7 +11,7 @@ import (
 // readMessages reads a conversation. What its template makes of it is the model's affair; here it is only seen to that each message
 // has a role, and a content that is text.
 func readMessages(r *Request, v value) error {
-	items, err := v.items()
+	items, err := v.items("messages", mostMessages)
 	if err != nil {
 		return err
 	}
@@ -62,9 +62,12 @@ func readContent(v value) (any, error) {
 	if v.raw[0] == '"' {
 		return v.text()
 	}
-	parts, err := v.items()
-	if err != nil {
+	if v.raw[0] != '[' {
 		return nil, v.want("a string or an array of parts")
+	}
+	parts, err := v.items("parts", mostMessages)
+	if err != nil {
+		return nil, err
 	}
 	var texts []string
 	for _, part := range parts {
@@ -91,7 +94,7 @@ func readContent(v value) (any, error) {
 
 // readCalls gives templates a call's arguments as the object that they want, where the API has its text.
 func readCalls(v value) ([]chat.RawJSON, error) {
-	items, err := v.items()
+	items, err := v.items("calls", mostMessages)
 	if err != nil {
 		return nil, err
 	}

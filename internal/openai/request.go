@@ -1,8 +1,11 @@
 package openai
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 
 	"memra"
 	"memra/chat"
@@ -87,7 +90,7 @@ func unknown(e Endpoint, name string, known map[string]reader) error {
 		names = append(names, n)
 	}
 	slices.Sort(names)
-	if near := nearest.To(name, names); near != "" {
+	if near := nearest.To(name[:min(len(name), 40)], names); near != "" {
 		return refuse(name, unknownParameter, "%s has no such parameter; is %s meant?", e, near)
 	}
 	return refuse(name, unknownParameter, "%s has no such parameter; leave it out", e)
@@ -132,9 +135,11 @@ func (r *Request) finish() error {
 }
 
 const (
-	mostAnswers  = 128  // n and best_of, as OpenAI has it
-	mostPrompts  = 2048 // of one body, as OpenAI has it
-	mostStops    = 64   // OpenAI has 4
+	mostAnswers  = 128     // n and best_of, as OpenAI has it
+	mostPrompts  = 2048    // of one body, as OpenAI has it
+	mostTokens   = 1 << 24 // of one prompt
+	mostMessages = 1 << 16 // of a conversation; parts of one, and calls
+	mostStops    = 64      // OpenAI has 4
 	mostBreakers = 32
 	mostStages   = 16 // of sampling
 )
@@ -146,47 +151,42 @@ func readPrompts(r *Request, v value) error {
 		r.prompts = []memra.Request{{Prompt: text}}
 		return err
 	}
-	items, err := v.items()
-	switch {
-	case err != nil:
+	if v.raw[0] != '[' {
 		return v.want("a string, an array of strings, an array of tokens, or an array of those")
-	case len(items) == 0:
+	}
+	switch first := bytes.TrimSpace(v.raw[1:])[0]; {
+	case first == ']':
 		return refuse(v.path, invalidValue, "found an empty array, want a prompt")
-	case items[0].kind() == "a number":
-		tokens, err := readTokens(items)
+	case first != '"' && first != '[':
+		tokens, err := readTokens(v)
 		r.prompts = []memra.Request{{Tokens: tokens}}
 		return err
-	case len(items) > mostPrompts:
-		return refuse(v.path, invalidValue, "found %d prompts, want %d or fewer", len(items), mostPrompts)
-	}
-	for _, item := range items {
-		var p memra.Request
-		if items[0].raw[0] == '"' {
-			p.Prompt, err = item.text()
-		} else {
-			var tokens []value
-			if tokens, err = item.items(); err == nil {
-				p.Tokens, err = readTokens(tokens)
+	default:
+		return v.each("prompts", mostPrompts, func(i int, raw json.RawMessage) (err error) {
+			var p memra.Request
+			if item := v.at(i, raw); first == '"' {
+				p.Prompt, err = item.text()
+			} else {
+				p.Tokens, err = readTokens(item)
 			}
-		}
-		if err != nil {
+			r.prompts = append(r.prompts, p)
 			return err
-		}
-		r.prompts = append(r.prompts, p)
+		})
 	}
-	return nil
 }
 
-func readTokens(items []value) ([]int32, error) {
-	tokens := make([]int32, len(items)) // not nil: a prompt of no token is one
-	for i, item := range items {
-		n, err := item.whole(0, math.MaxInt32)
+func readTokens(v value) ([]int32, error) {
+	tokens := []int32{} // not nil: a prompt of no token is one
+	err := v.each("tokens", mostTokens, func(i int, raw json.RawMessage) error {
+		n, err := strconv.ParseUint(string(raw), 10, 31)
 		if err != nil {
-			return nil, err
+			_, err = v.at(i, raw).whole(0, math.MaxInt32) // which says what is wrong
+			return err
 		}
-		tokens[i] = int32(n)
-	}
-	return tokens, nil
+		tokens = append(tokens, int32(n))
+		return nil
+	})
+	return tokens, err
 }
 
 // readStop reads a text or several.
@@ -199,15 +199,12 @@ func readStop(r *Request, v value) (err error) {
 func (v value) texts(most int) (list []string, err error) {
 	items := []value{v}
 	if v.raw[0] == '[' {
-		if items, err = v.items(); err != nil {
+		if items, err = v.items("texts", most); err != nil {
 			return nil, err
 		}
 		list = []string{}
 	} else if v.raw[0] != '"' {
 		return nil, v.want("a string or an array of strings")
-	}
-	if len(items) > most {
-		return nil, refuse(v.path, invalidValue, "found %d texts, want %d or fewer", len(items), most)
 	}
 	for _, s := range items {
 		text, err := s.text()

@@ -99,17 +99,42 @@ func (v value) fields() ([]value, error) {
 	return fields, nil
 }
 
-// items are the elements of an array.
-func (v value) items() ([]value, error) {
-	var raws []json.RawMessage
-	if v.raw[0] != '[' || json.Unmarshal(v.raw, &raws) != nil {
-		return nil, v.want("an array")
+// each hands out the elements of an array of at most so many, one after the other: a long line makes no long list of them.
+func (v value) each(what string, most int, f func(i int, raw json.RawMessage) error) error {
+	if v.raw[0] != '[' {
+		return v.want("an array")
 	}
-	items := make([]value, len(raws))
-	for i, raw := range raws {
-		items[i] = value{fmt.Sprintf("%s[%d]", v.path, i), raw}
+	d := json.NewDecoder(bytes.NewReader(v.raw))
+	if _, err := d.Token(); err != nil {
+		return err
 	}
-	return items, nil
+	for i := 0; d.More(); i++ {
+		if i == most {
+			return refuse(v.path, invalidValue, "found more than %d %s, want %d or fewer", most, what, most)
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return err
+		}
+		if err := f(i, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// at is element i of an array.
+func (v value) at(i int, raw json.RawMessage) value {
+	return value{fmt.Sprintf("%s[%d]", v.path, i), raw}
+}
+
+// items are the elements of an array of at most so many.
+func (v value) items(what string, most int) (items []value, err error) {
+	err = v.each(what, most, func(i int, raw json.RawMessage) error {
+		items = append(items, v.at(i, raw))
+		return nil
+	})
+	return items, err
 }
 
 func (v value) text() (string, error) {
