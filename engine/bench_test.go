@@ -13,6 +13,7 @@ import (
 	"memra/internal/builtin"
 	"memra/model"
 	"memra/sample"
+	"memra/state"
 )
 
 // measured are the models to measure: the built-in one, and those in the folder that MEMRA_MODELS names.
@@ -135,6 +136,45 @@ func BenchmarkAPromptBesideStreams(b *testing.B) {
 		b.ReportMetric(float64(rows)/spent.Seconds(), "prompt-tokens/s")
 		b.ReportMetric(0, "ns/op")
 	})
+}
+
+// nothing is a device that computes nothing.
+type nothing struct{ paper }
+
+func (nothing) Sample(_ func(compute.Ops) compute.Tensor, draws []sample.Draw) ([]sample.Pick, error) {
+	return make([]sample.Pick, len(draws)), nil
+}
+
+// BenchmarkBetweenSteps measures what passes between two steps: everything but the device.
+func BenchmarkBetweenSteps(b *testing.B) {
+	for _, n := range []int{1, 16, 64, 256} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			pool, err := state.NewPool(nothing{}, state.KV(1, 1, 16), state.Config{Positions: 300 * n, Sequences: n, Step: 256})
+			if err != nil {
+				b.Fatal(err)
+			}
+			e := idle(Config{Device: nothing{}, Model: &model.Model{Vocab: 1000}, Pool: pool, Prefixes: state.NewTree(pool), Rows: 256, Asking: 256, Sequences: n, Context: 1 << 20})
+			for step := 0; b.Loop(); step++ {
+				if step%200 > 0 {
+					e.step(time.Since)
+					continue
+				}
+				b.StopTimer()
+				e.scheduler.failAll(context.Canceled)
+				for i := range n {
+					a, err := newAnswer(e, &Request{Tokens: random(uint64(i), 10), Limit: 280})
+					if err != nil {
+						b.Fatal(err)
+					}
+					e.scheduler.add(a)
+				}
+				for range n/16 + 2 { // prompts
+					e.step(time.Since)
+				}
+				b.StartTimer()
+			}
+		})
+	}
 }
 
 // stamped is a device that notes when its steps end.

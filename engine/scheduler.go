@@ -25,6 +25,7 @@ type scheduler struct {
 	waiting []*sequence // oldest first
 	tenants map[string]*tenant
 	notes   []note // for the answers, in order; the engine delivers them
+	step    step   // the last that was planned
 
 	last int // the youngest sequence's id
 	turn int // the number of the step
@@ -67,6 +68,16 @@ type chunk struct {
 	sequence     *sequence
 	first, rows  int
 	asking, from int // from: of the step's draws
+}
+
+// reset empties the step, and keeps its memory for the next.
+func (st *step) reset() {
+	b := &st.batch
+	*b = compute.Batch{Tokens: b.Tokens[:0], Positions: b.Positions[:0], Slots: b.Slots[:0], Logits: b.Logits[:0]}
+	clear(st.draws)
+	clear(st.states)
+	clear(st.chunks)
+	*st = step{batch: *b, draws: st.draws[:0], states: st.states[:0], chunks: st.chunks[:0]}
 }
 
 func newScheduler(pool *state.Pool, prefixes *state.Tree, l limits) *scheduler {
@@ -193,7 +204,8 @@ func (s *scheduler) cut(q *sequence, n int) int {
 
 // pack makes a step of the rows that sequences have been given room for.
 func (s *scheduler) pack(order []*sequence) *step {
-	st := new(step)
+	st := &s.step
+	st.reset()
 	for slot, q := range order {
 		c := chunk{sequence: q, first: q.state.Len() - q.rows, rows: q.rows, from: len(st.draws)}
 		for i := c.first; i < c.first+c.rows; i++ {
