@@ -120,7 +120,7 @@ func (a *Answer) cancel(cause error) {
 	over := a.over()
 	a.mu.Unlock()
 	if !over {
-		a.engine.post(func() { a.engine.scheduler.cancel(a, cause) })
+		a.engine.post(func() { a.engine.drop(a, cause) })
 	}
 }
 

@@ -37,6 +37,9 @@ type Engine struct {
 	wake      chan struct{} // holds an element if the goroutine has reason to look
 	stopped   chan struct{} // closed when it has ended
 
+	fetching map[*Answer]bool // requests whose prefix is read from disk; the goroutine's own
+	readers  sync.WaitGroup   // who read
+
 	mu     sync.Mutex
 	inbox  []func() // to be run by the goroutine between steps
 	closed bool
@@ -51,7 +54,7 @@ func New(c Config) *Engine {
 
 // idle is an engine without its goroutine.
 func idle(c Config) *Engine {
-	e := &Engine{config: c, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	e := &Engine{config: c, wake: make(chan struct{}, 1), stopped: make(chan struct{}), fetching: map[*Answer]bool{}}
 	e.scheduler = newScheduler(c.Pool, c.Prefixes, limits{rows: c.Rows, asking: c.Asking, sequences: c.Sequences})
 	e.scheduler.drafts = speculation{c.Drafts}
 	return e
@@ -68,7 +71,7 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Answer, error) {
 		return nil, fmt.Errorf("engine: the request can never fit: %w; lower its limit of tokens, or give the KV cache more memory", err)
 	}
 	a.detach = context.AfterFunc(ctx, func() { a.cancel(ctx.Err()) })
-	if !e.post(func() { e.scheduler.add(a) }) {
+	if !e.post(func() { e.take(a) }) {
 		a.detach()
 		return nil, ErrClosed
 	}
@@ -92,6 +95,7 @@ func (e *Engine) Close() {
 	e.mu.Unlock()
 	e.signal()
 	<-e.stopped
+	e.readers.Wait()
 }
 
 // post has the goroutine run f between steps; false: it has ended, or is about to.
@@ -121,7 +125,7 @@ func (e *Engine) work() {
 			<-e.wake
 		}
 	}
-	e.scheduler.failAll(ErrClosed)
+	e.end()
 	e.deliver()
 }
 
