@@ -162,6 +162,39 @@ func TestHugeInputsAreReadAsTheyAreNeeded(t *testing.T) {
 	}
 }
 
+// What is large is held by its size: the first line waits, and those behind it are a quarter of a gigabyte at most, and what was begun by then.
+func TestLargeLinesAreHeldByTheirSize(t *testing.T) {
+	const size = 8 << 20
+	begun, release := make(chan int, 200), make(chan struct{})
+	j := &Job{Parallel: 4, Work: func(_ context.Context, l Line) ([]byte, error) {
+		begun <- l.Number
+		if l.Number == 1 {
+			<-release
+		}
+		return make([]byte, size), nil
+	}}
+	ended := make(chan error)
+	go func() {
+		ended <- j.Run(t.Context(), NewReader(strings.NewReader(strings.Repeat("line\n", 100)), "k"), io.Discard)
+	}()
+	n := 0
+	for quiet := false; !quiet; {
+		select {
+		case <-begun:
+			n++
+		case <-time.After(200 * time.Millisecond):
+			quiet = true
+		}
+	}
+	if most := mostHeld/size + 4 + 2; n < mostHeld/size || n > most {
+		t.Errorf("%d lines were worked on while the first was, want %d to %d", n, mostHeld/size, most)
+	}
+	close(release)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -8,5 +8,5 @@
 // What always holds: only whole lines are written, each once all before it are. A run may be killed at any time; the next one, with the
 // same key, goes on behind the last whole line. A line's ID is a function of the job's key and of the line with its place, and every line of output
 // begins with it: so Resume finds out whether a file is the beginning of this job's output, and touches no other. Memory does not grow with the files:
-// a bounded number of lines is read ahead.
+// a bounded number of lines, and of bytes, is held.
 package batch

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // Job is what is done with each line.
@@ -17,6 +18,36 @@ type Job struct {
 	Work func(ctx context.Context, l Line) ([]byte, error)
 	// Wrote, if it is not nil, hears of each line that has been written.
 	Wrote func(l Line)
+}
+
+// mostHeld is how many bytes of lines, and of output for them, are held before no more are read.
+const mostHeld = 256 << 20
+
+// held counts bytes.
+type held struct {
+	bytes atomic.Int64
+	less  chan struct{} // holds an element if there may be fewer
+}
+
+func (h *held) add(n int) {
+	if h.bytes.Add(int64(n)); n < 0 {
+		select {
+		case h.less <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wait waits until there is room for more. What is held is worked on, and so will be less.
+func (h *held) wait(ctx context.Context, most int64) error {
+	for h.bytes.Load() > most {
+		select {
+		case <-h.less:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // pending is a line that is worked on.
@@ -33,16 +64,17 @@ func (j *Job) Run(ctx context.Context, in *Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	todo := make(chan *pending)
 	order := make(chan *pending, 8*j.Parallel+64) // read, and not yet written: what is done may wait so long for what is not
+	h := &held{less: make(chan struct{}, 1)}
 	var reading error
 	go func() {
 		defer close(order)
-		reading = j.read(ctx, in, todo, order)
+		reading = j.read(ctx, in, h, todo, order)
 	}()
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer cancel()
 	for range j.Parallel {
-		workers.Go(func() { j.work(ctx, todo) })
+		workers.Go(func() { j.work(ctx, h, todo) })
 	}
 	for {
 		p, err := next(ctx, order)
@@ -55,6 +87,7 @@ func (j *Job) Run(ctx context.Context, in *Reader, out io.Writer) error {
 		if err := j.write(p, out); err != nil {
 			return err
 		}
+		h.add(-len(p.line.Text) - len(p.out))
 	}
 }
 
@@ -74,8 +107,11 @@ func next(ctx context.Context, order <-chan *pending) (*pending, error) {
 }
 
 // read hands out lines in order.
-func (j *Job) read(ctx context.Context, in *Reader, todo, order chan<- *pending) error {
+func (j *Job) read(ctx context.Context, in *Reader, h *held, todo, order chan<- *pending) error {
 	for {
+		if err := h.wait(ctx, mostHeld); err != nil {
+			return err
+		}
 		l, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -83,6 +119,7 @@ func (j *Job) read(ctx context.Context, in *Reader, todo, order chan<- *pending)
 		if err != nil {
 			return err
 		}
+		h.add(len(l.Text))
 		p := &pending{line: l, done: make(chan struct{})}
 		for _, to := range []chan<- *pending{todo, order} {
 			select {
@@ -94,11 +131,12 @@ func (j *Job) read(ctx context.Context, in *Reader, todo, order chan<- *pending)
 	}
 }
 
-func (j *Job) work(ctx context.Context, todo <-chan *pending) {
+func (j *Job) work(ctx context.Context, h *held, todo <-chan *pending) {
 	for {
 		select {
 		case p := <-todo:
 			p.out, p.err = j.Work(ctx, p.line)
+			h.add(len(p.out))
 			close(p.done)
 		case <-ctx.Done():
 			return
