@@ -14,6 +14,7 @@ import (
 	"memra/model"
 	"memra/sample"
 	"memra/state"
+	"memra/state/disk"
 )
 
 // machine is a model on a device, and the engine that computes its sequences: what a Model and a Synthetic share.
@@ -25,7 +26,8 @@ type machine struct {
 	sequences int // that are computed at once
 	step      int // the most rows of a step
 	format    compute.KVFormat
-	prefixes  bool // what has been computed is kept for requests that begin alike
+	prefixes  bool         // what has been computed is kept for requests that begin alike
+	folder    *disk.Folder // where that outlives memory; nil: nowhere
 
 	device compute.Device // the engine's, once it runs, as is the pool
 	drafting
@@ -44,6 +46,9 @@ func (m *machine) open(src source, o Options, small file) (err error) {
 	}
 	if o.Context < 0 || o.Sequences < 0 || o.KVMemory < 0 {
 		return fmt.Errorf("memra: context of %d tokens, %d sequences and a KV cache of %d bytes, want none negative", o.Context, o.Sequences, o.KVMemory)
+	}
+	if err := o.checkCache(); err != nil {
+		return err
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -74,9 +79,7 @@ func (m *machine) open(src source, o Options, small file) (err error) {
 		return err
 	}
 	c := engine.Config{Device: m.device, Model: m.model, Pool: m.pool, Rows: m.step, Asking: m.logitRows(), Sequences: m.sequences, Context: m.context, Drafts: m.drafts}
-	if m.prefixes {
-		c.Prefixes = state.NewTree(m.pool)
-	}
+	c.Prefixes = m.remember(src, o)
 	m.engine = engine.New(c)
 	return nil
 }
@@ -86,6 +89,9 @@ func (m *machine) Close() error {
 	m.closing.Do(func() {
 		if m.engine != nil {
 			m.engine.Close()
+		}
+		if m.folder != nil {
+			m.folder.Close()
 		}
 		errs := []error{m.drafting.close()}
 		if m.pool != nil {

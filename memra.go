@@ -37,7 +37,11 @@ type Options struct {
 	KVMemory  int    // bytes of the KV cache, which all sequences share; 0: a context for each, or as much of that as the device has room for
 	KVFormat  string // of the KV cache: "f16", the default; "q8_0" and "fp8" take half as much, on a GPU; "f32" is for comparison, on the CPU
 
-	NoPrefixCache bool // compute every prompt from its first token on, and not from where another began otherwise; the output is the same
+	// A prompt is computed from where it goes on otherwise than earlier prompts and answers, whose state is kept as long as there is room. The
+	// output is the same without.
+	NoPrefixCache bool   // compute every prompt from its first token on
+	CacheDir      string // a folder where what is computed outlives memory and the process; "": none. It tells as much as the prompts do
+	CacheDisk     int    // the most bytes that it takes there; 0: 10 GiB
 
 	// Draft says what guesses tokens ahead, so that several are computed at once where that pays: DraftAuto, the default, DraftMTP,
 	// DraftLookup, DraftOff, or the path of a smaller model of the same vocabulary. The output is the same.

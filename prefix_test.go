@@ -1,13 +1,21 @@
 package memra
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"memra/sample"
 )
+
+// longAgo is a time that no file has by chance.
+var longAgo = time.Unix(1e9, 0)
 
 // turns is a conversation of 2,000 tokens, as its tokens, and a message that follows.
 func turns(m *Model) (conversation, message []int32) {
@@ -49,5 +57,105 @@ func TestASecondTurnComputesOnlyItsMessage(t *testing.T) {
 				first, answer = r.Tokens, tokens
 			}
 		})
+	}
+}
+
+// The same in another process: what the first left in a folder is found there.
+func TestAConversationGoesOnInAnotherProcess(t *testing.T) {
+	for _, name := range []string{"llama-plain", "gemma3-plain", "qwen35-plain"} {
+		t.Run(name, func(t *testing.T) {
+			path, o := tinyModel(t, name), Options{Context: 4096, CacheDir: filepath.Join(t.TempDir(), "prefixes")}
+			open := func(o Options) *Model {
+				m, err := Open(path, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { m.Close() })
+				return m
+			}
+			m := open(o)
+			first, message := turns(m)
+			r := Request{Tokens: first, MaxTokens: 100, LogProbs: true, TopLogProbs: 3, Sampling: sample.Params{Temperature: 1, Seed: 4}}
+			_, answer, _ := collect(t, m, r)
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+			r.Tokens = slices.Clone(first)
+			for _, token := range answer {
+				r.Tokens = append(r.Tokens, token.ID)
+			}
+			r.Tokens = append(r.Tokens, message...)
+			_, tokens, done := collect(t, open(o), r)
+			if want := len(r.Tokens) - len(message) - 1; done.Reused != want {
+				t.Errorf("%d of %d tokens are reused (%s), want %d", done.Reused, done.Prompt, done.Missed, want)
+			}
+			if _, cold, _ := collect(t, open(Options{Context: 4096, NoPrefixCache: true}), r); !sameTokens(tokens, cold) {
+				t.Error("a warm answer is not what a cold one is")
+			}
+			if err := os.Chtimes(path, longAgo, longAgo); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, done := collect(t, open(o), r); done.Reused != 0 {
+				t.Errorf("%d tokens are reused of a model whose file has changed since, want none", done.Reused)
+			}
+		})
+	}
+}
+
+func TestModelsAreToldApart(t *testing.T) {
+	path := tinyModel(t, "llama-plain")
+	hash := func() string {
+		f, err := openFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return modelHash(fileSource{f})
+	}
+	seen := map[string]string{hash(): "itself"}
+	again := func(what string) {
+		t.Helper()
+		if before, ok := seen[hash()]; ok {
+			t.Errorf("%s has the hash of %s", what, before)
+		}
+		seen[hash()] = what
+	}
+	if seen[hash()] != "itself" {
+		t.Error("a file has two hashes")
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, longAgo, longAgo); err != nil {
+		t.Fatal(err)
+	}
+	again("a file with another last byte")
+	if err := os.Chtimes(path, longAgo, longAgo.Add(1)); err != nil {
+		t.Fatal(err)
+	}
+	again("a file of another time")
+}
+
+func TestAPrefixFolderThatCannotBeUsedIsALineInTheLog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	m := openTiny(t, "llama-plain", Options{CacheDir: filepath.Join(file, "below"), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	collect(t, m, Request{Prompt: "Hi", MaxTokens: 3})
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "no prefixes are kept on disk") || !strings.Contains(log.String(), file) {
+		t.Errorf("the log says %q, want one line that names the folder", log.String())
+	}
+	for _, o := range []Options{{CacheDir: file, NoPrefixCache: true}, {CacheDisk: 1}, {CacheDir: file, CacheDisk: -1}} {
+		if m, err := Open(tinyModel(t, "llama-plain"), o); err == nil {
+			m.Close()
+			t.Errorf("%+v is no error", o)
+		}
 	}
 }
