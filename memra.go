@@ -41,7 +41,7 @@ type Options struct {
 	// output is the same without.
 	NoPrefixCache bool   // compute every prompt from its first token on
 	CacheDir      string // a folder where what is computed outlives memory and the process; "": none. It tells as much as the prompts do
-	CacheDisk     int    // the most bytes that it takes there; 0: 10 GiB
+	CacheDisk     int    // the most bytes that it takes there; 0: 10 GB
 
 	// Draft says what guesses tokens ahead, so that several are computed at once where that pays: DraftAuto, the default, DraftMTP,
 	// DraftLookup, DraftOff, or the path of a smaller model of the same vocabulary. The output is the same.

@@ -16,7 +16,7 @@ import (
 )
 
 // defaultCacheDisk is what prefixes may take of a disk where nothing else is said.
-const defaultCacheDisk = 10 << 30
+const defaultCacheDisk = 10_000_000_000
 
 // checkCache reports options of the prefix cache that contradict each other.
 func (o Options) checkCache() error {

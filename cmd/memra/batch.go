@@ -50,6 +50,7 @@ answers: give them seeds, or n.`,
 	}
 	c.model.add(cmd, 0, contextUsage)
 	c.model.drafts.add(cmd)
+	c.model.prefix.add(cmd)
 	c.answer.params.Temperature = 1
 	c.answer.add(cmd, -1)
 	flags := cmd.Flags()

@@ -58,6 +58,7 @@ JSON is {"file","line","column","middle","end","tokens","prompt_tokens","left_ou
 	}
 	c.model.add(cmd, 0, "most tokens of file and answer together (default what the model was made for)")
 	c.model.drafts.add(cmd)
+	c.model.prefix.add(cmd)
 	c.answer.add(cmd, mostMiddle)
 	cmd.Flags().BoolVar(&c.stdin, "stdin", false, "read the file's text from standard input; FILE is a name for it")
 	cmd.Flags().BoolVar(&c.stats, "stats", false, "write token counts and rates to standard error")

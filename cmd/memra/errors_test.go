@@ -52,6 +52,8 @@ func TestWhatCannotWorkIsOneClearError(t *testing.T) {
 		{"a filter that does not exist", "run -m x --samplers top_k;top_q hi", "", 2, `"top_q" top_k`},
 		{"a filter that is on and left out", "run -m x --samplers top_k --min-p 0.1 hi", "", 2, "min_p is on"},
 		{"a format of the KV cache that does not exist", "run -m x -ctk q9 hi", "", 2, `--cache-type "q9" f16 or f32`},
+		{"a folder for prefixes, and none wanted", "run --raw -m " + model + " --cache-dir d --no-prefix-cache hi", "", 1, "no prefix cache"},
+		{"room on disk without a folder", "run --raw -m " + model + " --cache-disk 1G hi", "", 1, "1000000000 bytes of disk"},
 		{"a format of the KV cache by another name", "run -m x --kv-type q9 hi", "", 2, `--cache-type "q9"`},
 		{"a system message without a template", "run -m x --raw --system y hi", "", 2, "--system --raw"},
 		{"an output that does not exist", "score -m x -o xml hi", "", 2, `--output "xml" json or text`},

@@ -84,6 +84,7 @@ type modelFlags struct {
 	cache   choice
 	memory  size
 	drafts  draftFlags
+	prefix  prefixFlags
 }
 
 // draftFlags say what guesses tokens ahead: nothing in a command that does not add them.
@@ -99,6 +100,21 @@ func (f *draftFlags) add(cmd *cobra.Command) {
 	must(cmd.RegisterFlagCompletionFunc("draft", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{memra.DraftAuto, memra.DraftMTP, memra.DraftLookup, memra.DraftOff}, cobra.ShellCompDirectiveDefault // and files
 	}))
+}
+
+// prefixFlags say what is kept of prompts and answers for prompts that begin alike.
+type prefixFlags struct {
+	off  bool
+	dir  string
+	disk size
+}
+
+// add adds --no-prefix-cache, --cache-dir and --cache-disk.
+func (f *prefixFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.off, "no-prefix-cache", false, "compute every prompt from its first token, and not from where it goes on otherwise than those before; the output is the same")
+	cmd.Flags().StringVar(&f.dir, "cache-dir", "", "folder where what has been computed of prompts and answers is kept for the next time; it tells as much as they do")
+	cmd.Flags().Var(&f.disk, "cache-disk", "most bytes in --cache-dir: a number with K, M or G (thousands) (default 10G)")
+	must(cmd.MarkFlagDirname("cache-dir"))
 }
 
 // addPath adds -m alone.
@@ -141,7 +157,8 @@ func (f *modelFlags) choose(a *app) {
 // options are the flags, for so many sequences.
 func (f *modelFlags) options(a *app, sequences int) memra.Options {
 	return memra.Options{Device: string(f.device), Threads: f.threads, Context: f.context, Sequences: sequences, KVFormat: f.cache.value, KVMemory: int(f.memory),
-		Draft: cmp.Or(f.drafts.kind, memra.DraftOff), DraftMax: f.drafts.most, Log: a.log}
+		Draft: cmp.Or(f.drafts.kind, memra.DraftOff), DraftMax: f.drafts.most,
+		NoPrefixCache: f.prefix.off, CacheDir: f.prefix.dir, CacheDisk: int(f.prefix.disk), Log: a.log}
 }
 
 // open opens the model, for one sequence at a time.

@@ -47,6 +47,7 @@ Without --temperature the likeliest token is taken each time. Any answer can be 
 	}
 	c.model.add(cmd, 0, contextUsage)
 	c.model.drafts.add(cmd)
+	c.model.prefix.add(cmd)
 	c.answer.add(cmd, -1)
 	cmd.Flags().StringVarP(&c.file, "file", "f", "", "read the prompt from a file")
 	cmd.Flags().StringVar(&c.system, "system", "", "system message that precedes the prompt")
