@@ -25,7 +25,8 @@ type History struct {
 	tokens []int32      // they, where something looks back
 
 	entries []entry         // tokens with a bias, or within the window of penalties
-	at      map[int32]int32 // index into entries
+	ready   []Adjustment    // what each comes to
+	at      map[int32]int32 // index of a token into both
 
 	dry *dryIndex // nil: off
 }
@@ -47,16 +48,16 @@ func NewHistory(p Params, vocab int) (*History, error) {
 	}
 	h := &History{params: p, at: map[int32]int32{}}
 	for token, b := range p.Bias {
-		h.entries[h.entry(token)].bias = b
+		h.change(token, func(e *entry) { e.bias = b })
 	}
 	for _, token := range p.Banned {
-		h.entries[h.entry(token)].bias = float32(math.Inf(-1))
+		h.change(token, func(e *entry) { e.bias = float32(math.Inf(-1)) })
 	}
 	if p.DRY.on() {
 		h.dry = newDryIndex(p.DRY)
 	}
 	if !p.looksBack() {
-		h.fixed = h.adjustments()
+		h.fixed = h.ready
 	}
 	return h, nil
 }
@@ -64,7 +65,7 @@ func NewHistory(p Params, vocab int) (*History, error) {
 // Clone returns a history that goes on by itself.
 func (h *History) Clone() *History {
 	c := *h
-	c.tokens, c.entries, c.at = slices.Clone(h.tokens), slices.Clone(h.entries), maps.Clone(h.at)
+	c.tokens, c.entries, c.ready, c.at = slices.Clone(h.tokens), slices.Clone(h.entries), slices.Clone(h.ready), maps.Clone(h.at)
 	if h.dry != nil {
 		c.dry = h.dry.clone()
 	}
@@ -82,7 +83,7 @@ func (h *History) Append(tokens ...int32) {
 	}
 	for _, t := range tokens {
 		if h.params.penalises() {
-			h.count(t, 1)
+			h.count(t, +1)
 			if w := h.params.PenaltyLastN; w > 0 && h.n >= w {
 				h.count(h.tokens[h.n-w], -1)
 			}
@@ -114,7 +115,7 @@ func (h *History) Truncate(n int) {
 		if h.params.penalises() {
 			h.count(t, -1)
 			if w := h.params.PenaltyLastN; w > 0 && h.n >= w {
-				h.count(h.tokens[h.n-w], 1)
+				h.count(h.tokens[h.n-w], +1)
 			}
 		}
 	}
@@ -129,57 +130,59 @@ func (h *History) Draw() Draw {
 	return d
 }
 
-// entry is the index of a token's entry, which is made where there is none.
-func (h *History) entry(token int32) int32 {
+// count changes how often a token is within the window.
+func (h *History) count(token int32, by int32) {
+	h.change(token, func(e *entry) { e.count += by })
+}
+
+// change changes a token's entry, which is made where there is none, and goes if it says nothing.
+func (h *History) change(token int32, how func(*entry)) {
 	i, ok := h.at[token]
 	if !ok {
 		i = int32(len(h.entries))
 		h.at[token] = i
-		h.entries = append(h.entries, entry{token: token})
+		h.entries, h.ready = append(h.entries, entry{token: token}), append(h.ready, Adjustment{})
 	}
-	return i
-}
-
-// count changes how often a token is within the window; an entry that says nothing goes.
-func (h *History) count(token int32, by int32) {
-	i := h.entry(token)
 	e := &h.entries[i]
-	if e.count += by; e.count != 0 || e.bias != 0 {
+	how(e)
+	if e.count != 0 || e.bias != 0 {
+		h.ready[i] = h.adjustment(e, 0)
 		return
 	}
 	last := len(h.entries) - 1
-	h.entries[i] = h.entries[last]
+	h.entries[i], h.ready[i] = h.entries[last], h.ready[last]
 	h.at[h.entries[i].token] = i
 	delete(h.at, token)
-	h.entries = h.entries[:last]
+	h.entries, h.ready = h.entries[:last], h.ready[:last]
 }
 
-// adjustments are what the entries and DRY come to. Of a token:
+// adjustment is what an entry and DRY come to:
 //
 //	Add = bias - (count·frequency + presence) - DRY's penalty
 //
 // in float64, each operation rounded; then to float32.
-func (h *History) adjustments() []Adjustment {
+func (h *History) adjustment(e *entry, dry float64) Adjustment {
 	p := &h.params
-	repeats := p.RepeatPenalty != 0 && p.RepeatPenalty != 1
-	var dry map[int32]float64
-	if h.dry != nil {
-		dry = h.dry.penalties(h.tokens)
+	add := float64(e.bias)
+	if e.count > 0 {
+		add -= float64(float64(e.count)*float64(p.FrequencyPenalty)) + float64(p.PresencePenalty)
 	}
-	all := make([]Adjustment, 0, len(h.entries)+len(dry))
-	for _, e := range h.entries {
-		add := float64(e.bias)
-		if e.count > 0 {
-			add -= float64(float64(e.count)*float64(p.FrequencyPenalty)) + float64(p.PresencePenalty)
-		}
-		if penalty, ok := dry[e.token]; ok {
-			add -= penalty
-			delete(dry, e.token)
-		}
-		all = append(all, Adjustment{e.token, addend(add), repeats && e.count > 0})
+	return Adjustment{e.token, addend(add - dry), e.count > 0 && p.RepeatPenalty != 0 && p.RepeatPenalty != 1}
+}
+
+// adjustments are those of a draw.
+func (h *History) adjustments() []Adjustment {
+	if h.dry == nil {
+		return slices.Clone(h.ready)
 	}
+	dry := h.dry.penalties(h.tokens)
+	all := append(make([]Adjustment, 0, len(h.ready)+len(dry)), h.ready...)
 	for token, penalty := range dry {
-		all = append(all, Adjustment{Token: token, Add: addend(-penalty)})
+		if i, ok := h.at[token]; ok {
+			all[i] = h.adjustment(&h.entries[i], penalty)
+		} else {
+			all = append(all, h.adjustment(&entry{token: token}, penalty))
+		}
 	}
 	return all
 }

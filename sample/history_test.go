@@ -31,7 +31,9 @@ func plainAdjustments(p Params, tokens []int32) map[int32]Adjustment {
 		touched[t] = true
 	}
 	for t, b := range p.Bias {
-		touched[t] = touched[t] || b != 0
+		if b != 0 {
+			touched[t] = true
+		}
 	}
 	for _, t := range p.Banned {
 		touched[t] = true
