@@ -78,7 +78,7 @@ func (m *machine) open(src source, o Options, small file) (err error) {
 	if err := m.reserve(o); err != nil {
 		return err
 	}
-	c := engine.Config{Device: m.device, Model: m.model, Pool: m.pool, Rows: m.step, Asking: m.logitRows(), Sequences: m.sequences, Context: m.context, Drafts: m.drafts}
+	c := engine.Config{Device: m.device, Model: m.model, Pool: m.pool, Rows: m.step, Asking: m.logitRows(), Sequences: m.sequences, Context: m.context, Drafts: m.drafts, Log: o.Log}
 	c.Prefixes = m.remember(src, o)
 	m.engine = engine.New(c)
 	return nil

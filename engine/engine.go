@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type Config struct {
 	Sequences int              // the most sequences that run at once; more wait
 	Context   int              // the most tokens of a sequence
 	Drafts    *spec.Speculator // guesses tokens ahead; nil: nothing does
+	Log       *slog.Logger     // hears of steps that fail; nil: nobody
 }
 
 // Engine computes requests. Its methods are safe for concurrent use.
@@ -71,7 +73,14 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Answer, error) {
 		return nil, fmt.Errorf("engine: the request can never fit: %w; lower its limit of tokens, or give the KV cache more memory", err)
 	}
 	a.detach = context.AfterFunc(ctx, func() { a.cancel(ctx.Err()) })
-	if !e.post(func() { e.take(a) }) {
+	take := func() {
+		if err := ctx.Err(); err != nil { // a cancellation that came earlier has found nothing to end
+			a.fail(err)
+			return
+		}
+		e.take(a)
+	}
+	if !e.post(take) {
 		a.detach()
 		return nil, ErrClosed
 	}
@@ -139,6 +148,9 @@ func (e *Engine) step(took func(time.Time) time.Duration) bool {
 	}
 	began := time.Now()
 	picks, err := e.compute(st)
+	if err != nil && e.config.Log != nil {
+		e.config.Log.Warn("a step failed; its sequences are tried again", "rows", st.batch.Rows(), "sequences", len(st.chunks), "why", err)
+	}
 	e.scheduler.apply(st, picks, err, took(began))
 	e.deliver()
 	return true

@@ -199,6 +199,21 @@ func TestCancelledRequestsAreGoneBeforeTheNextStep(t *testing.T) {
 	}
 }
 
+func TestARequestWhoseContextHasEndedIsNotComputed(t *testing.T) {
+	e := open(t, processor(t, 1), tiny.Llama(1, gguf.Q8_0), roomy)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		a, err := e.Submit(ctx, Request{Tokens: random(1, 10), Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if events, err := read(a); len(events) > 0 || !errors.Is(err, context.Canceled) {
+			t.Fatalf("%d events, then %v, want none and context.Canceled", len(events), err)
+		}
+	}
+}
+
 func TestAClosedEngineEndsWhatRunsAndTakesNothingIn(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	e := open(t, processor(t, 1), tiny.Llama(1, gguf.Q8_0), roomy)
