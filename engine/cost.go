@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/bits"
 	"time"
 
 	"memra/compute"
@@ -14,7 +15,7 @@ import (
 // say when to ride, and with how many. A few rows cost about as much as one, above all deep in a prompt, where each step reads all keys
 // before; so fewer than ride wait until the account has more.
 type share struct {
-	alone   map[int]*alone // by rows: steps that decode so many and nothing else
+	alone   map[int]*alone // by rows, roughly: steps that decode so many and nothing else
 	row     float64        // seconds that a row of a prompt adds
 	rode    int            // rows that rode last; 0: none ever did
 	account float64        // seconds; below zero: owed
@@ -26,15 +27,21 @@ const (
 	renewed = 16           // steps with riders after which one without measures again
 )
 
-// alone is what steps of one number of decode rows take.
+// alone is what steps of about one number of decode rows take.
 type alone struct {
 	seconds float64
 	since   int // steps with riders since it was measured
 }
 
+// roughly is a number of rows to an eighth: drafts change it from step to step.
+func roughly(rows int) int {
+	shift := max(0, bits.Len(uint(rows))-4)
+	return rows >> shift << shift
+}
+
 // beside is how many rows of prompts may ride in a step of so many decode rows.
 func (s *share) beside(decoding int) int {
-	a := s.alone[decoding]
+	a := s.alone[roughly(decoding)]
 	switch {
 	case a == nil || a.since >= renewed:
 		return 0
@@ -54,10 +61,10 @@ func (s *share) learn(decoding, riding int, took time.Duration) {
 	if decoding == 0 {
 		return
 	}
-	a := s.alone[decoding]
+	a := s.alone[roughly(decoding)]
 	if a == nil {
 		a = &alone{seconds: t}
-		s.alone[decoding] = a
+		s.alone[roughly(decoding)] = a
 	}
 	s.account += (slower - 1) * a.seconds
 	if riding == 0 {
