@@ -52,3 +52,19 @@ func ExampleStopper() {
 	// "" true
 	// "" true
 }
+
+func ExampleHistory() {
+	h, err := sample.NewHistory(sample.Params{RepeatPenalty: 2, Bias: map[int32]float32{0: -1}}, 4)
+	if err != nil {
+		panic(err)
+	}
+	var s sample.Sampler
+	row := []float32{3, 2.5, 2, 1} // the model says the same each time
+	h.Append(3)                    // the prompt
+	for range 4 {
+		pick := s.Draw(row, h.Draw())
+		fmt.Print(pick.Token, " ")
+		h.Append(pick.Token)
+	}
+	// Output: 1 0 2 1
+}
