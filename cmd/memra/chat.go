@@ -62,6 +62,7 @@ Where standard input is no terminal, each line is a message, and only answers ar
 	}
 	c.model.add(cmd, 0, contextUsage)
 	c.model.drafts.add(cmd)
+	c.model.prefix.add(cmd)
 	c.answer.add(cmd, -1)
 	cmd.Flags().StringVar(&c.system, "system", "", "system message")
 	cmd.Flags().BoolVar(&c.stats, "stats", false, "write token counts and rates to standard error after each answer")
@@ -278,6 +279,9 @@ func (c *chatCommand) say(ctx context.Context, text string) error {
 	}
 	if failed == nil && c.stats && done != nil {
 		fmt.Fprint(c.err, statsText(done))
+		if done.Missed != "" && done.Reused+1 < done.Prompt {
+			fmt.Fprintf(c.err, "kept    %5d tokens, and no more: %s\n", done.Reused, done.Missed)
+		}
 	}
 	return failed
 }

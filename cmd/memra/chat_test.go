@@ -53,7 +53,7 @@ func TestSystemFlagBeginsTheConversation(t *testing.T) {
 
 func TestChatCommandsAnswerOnStandardError(t *testing.T) {
 	o := invoke(t, "/help\n/system\n/system Be brief.\n/system\n/stats\nHi\n", "chat", "-m", chatModel(t), "-n", "2")
-	for _, want := range []string{"/regen", "Be brief.", "answer      2 tokens"} {
+	for _, want := range []string{"/regen", "Be brief.", "answer      2 tokens", "kept        0 tokens, and no more: nothing is cached"} {
 		if o.status != 0 || !strings.Contains(o.err, want) {
 			t.Errorf("no %q in %+v", want, o)
 		}
