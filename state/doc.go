@@ -19,7 +19,7 @@
 // end, end a step there and Fork: the full page is shared, and never changes.
 //
 // A [Tree] remembers what sequences have computed, for others that begin with the same tokens: their pages stay until an Extend wants
-// them.
+// them, and on disk for longer (Tree.Spill).
 //
 // The arithmetic is exact: what a pool takes is known before it is made (Layout.Bytes), and an Extend that does not fit
 // changes nothing and says how many pages it lacks.

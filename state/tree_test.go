@@ -482,3 +482,31 @@ func ExampleTree() {
 	// 0 nothing is cached
 	// 99
 }
+
+// A prompt of 128k tokens that is all there, and a decode step's offer: what an engine does between steps.
+func BenchmarkTree(b *testing.B) {
+	const length = 128 << 10
+	p, err := NewPool(device{}, KV(1, 1, 16), Config{Positions: 2 * length, Sequences: 2, Step: length})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tree := NewTree(p)
+	tokens := more(rand.New(rand.NewPCG(1, 1)), nil, length)
+	s, _ := tree.Match("", tokens)
+	if err := s.Extend(length); err != nil {
+		b.Fatal(err)
+	}
+	tree.Retire(s, tokens)
+	b.Run("match", func(b *testing.B) {
+		for b.Loop() {
+			s, _ := tree.Match("", tokens)
+			s.Free()
+		}
+	})
+	b.Run("insert", func(b *testing.B) {
+		s, _ := tree.Match("", tokens)
+		for b.Loop() {
+			tree.Insert(s, tokens)
+		}
+	})
+}
