@@ -142,9 +142,10 @@ func (s *scheduler) enter(name string, sequences int) {
 	t := s.tenants[name]
 	if t == nil {
 		t = new(tenant)
+		first := true
 		for _, other := range s.tenants {
-			if t.served == 0 || other.served < t.served {
-				t.served = other.served
+			if first || other.served < t.served {
+				t.served, first = other.served, false
 			}
 		}
 		s.tenants[name] = t

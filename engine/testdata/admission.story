@@ -26,7 +26,7 @@ step n=3
    c ends: length, 2 generated
 5   nothing to compute
 
-# There are slots for so many sequences. A preempted one is older than what waits, and returns first.
+# There are slots for so many sequences. The next that waits gets one that becomes free.
 pool pages=20 sequences=2 rows=256
 add a prompt=10 limit=3
 add b prompt=10 limit=2
