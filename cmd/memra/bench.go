@@ -64,6 +64,7 @@ the bandwidth measured before the first test. A rate near its floor cannot be im
 	c.model.addCache(cmd)
 	c.model.addMemory(cmd)
 	c.model.drafts.add(cmd)
+	c.model.prefix.add(cmd)
 	flags := cmd.Flags()
 	flags.Var(&c.synthetic, "synthetic", "measure random weights of this model's shape instead of a file")
 	c.synthetic.complete(cmd, "synthetic")
@@ -171,7 +172,7 @@ type benchModel interface {
 func (c *benchCommand) open(ctx context.Context) (benchModel, error) {
 	options := c.model.options(c.app, slices.Max(c.streams.value))
 	if c.load.text == "" {
-		options.Draft = memra.DraftOff // bare steps
+		options.Draft, options.NoPrefixCache = memra.DraftOff, true // bare steps
 	}
 	return await(ctx, func() (benchModel, error) {
 		if c.synthetic.value != none {
