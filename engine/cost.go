@@ -39,8 +39,8 @@ func roughly(rows int) int {
 	return rows >> shift << shift
 }
 
-// beside is how many rows of prompts may ride in a step of so many decode rows.
-func (s *share) beside(decoding int) int {
+// beside is how many rows of prompts, of those that are missing, may ride in a step of so many decode rows.
+func (s *share) beside(decoding, missing int) int {
 	a := s.alone[roughly(decoding)]
 	switch {
 	case a == nil || a.since >= renewed:
@@ -49,7 +49,7 @@ func (s *share) beside(decoding int) int {
 		return ride
 	}
 	n := int(min((s.account+(slower-1)*a.seconds)/s.row, max(ride, 2*float64(s.rode))))
-	if n < ride {
+	if n < min(ride, missing) {
 		return 0
 	}
 	return n

@@ -27,7 +27,7 @@ func TestPromptsSlowDecodingDownByNoMoreThanTheirShare(t *testing.T) {
 			spent, alone, rows := 0.0, 0.0, 0
 			for step := range 4000 {
 				decoding := c.decoding + rng.IntN(c.drafts+1)
-				n := min(s.beside(decoding), 256)
+				n := min(s.beside(decoding, 1<<20), 256)
 				took := c.seconds(decoding, n) * (1 + 0.1*rng.Float64())
 				if rng.IntN(100) == 0 {
 					took *= 10 // the machine did something else

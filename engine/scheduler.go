@@ -171,7 +171,11 @@ func (s *scheduler) apportion() {
 	}
 	left := rows
 	if decoding := s.limits.rows - rows; decoding > 0 {
-		left = min(left, s.share.beside(decoding))
+		missing := 0
+		for _, q := range prompts {
+			missing += q.missing()
+		}
+		left = min(left, s.share.beside(decoding, missing))
 	}
 	rest := left / 2
 	left -= rest
