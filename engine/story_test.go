@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite the stories in testdata with wh
 // Stories drive a scheduler without device or model: the token after position i is i+1. A story is commands, a line ----, and what
 // happens, until an empty line. Lines that begin with # explain. The commands:
 //
-//	pool pages=3 sequences=2 rows=64 asking=8    begins anew (a step has up to 64 rows, of which 8 ask)
+//	pool pages=3 sequences=2 rows=64 asking=8    begins anew (a step has up to 64 rows, of which 8 ask); prefixes=1: with a tree of them
 //	add a prompt=63 limit=5 n=1 score=0 end=70 tenant=x
 //	cancel a
 //	draft a 2 wrong=1    guesses two tokens for the next step, of which the second is wrong (counted from 0)
@@ -164,9 +164,13 @@ func (s *story) do(command []string) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
+		var prefixes *state.Tree
+		if number("prefixes", 0) > 0 {
+			prefixes = state.NewTree(pool)
+		}
 		m := &model.Model{Vocab: 1 << 20}
 		s.guesses = scripted{spec.NewLookup(m), map[*sequence][]int32{}}
-		s.engine = idle(Config{Model: m, Drafts: spec.New(s.guesses, 8).Always(), Pool: pool, Rows: number("rows", 64), Asking: number("asking", 8), Sequences: number("sequences", 2), Context: 1 << 20})
+		s.engine = idle(Config{Model: m, Drafts: spec.New(s.guesses, 8).Always(), Pool: pool, Prefixes: prefixes, Rows: number("rows", 64), Asking: number("asking", 8), Sequences: number("sequences", 2), Context: 1 << 20})
 		s.answers, s.names, s.preempted, s.steps = map[string]*Answer{}, map[*Answer]string{}, map[*sequence]int{}, 0
 	case "add":
 		r := Request{Limit: number("limit", 0), N: number("n", 1), Tenant: args["tenant"]}
@@ -276,7 +280,9 @@ func (s *story) notes() {
 		name := s.name(n.answer.sequences[n.index])
 		switch {
 		case n.began != nil:
-			continue
+			if s.engine.config.Prefixes != nil {
+				fmt.Fprintf(s.out, "   %s begins with %d of %d tokens (%s)\n", name, n.began.Cached, n.began.Given, cmp.Or(n.began.Miss, "all but the last"))
+			}
 		case n.err != nil:
 			fmt.Fprintf(s.out, "   %s: %v\n", s.names[n.answer], n.err)
 		case n.event.Done != nil:

@@ -34,11 +34,11 @@ step n=4
 6  b 184:200*   free=5
    b: 200
 
-# What nobody uses goes before anybody is preempted: c takes all six pages, the last ones those of a.
+# What nobody uses goes before anybody is preempted: c, another tenant, needs five of the six pages; of a's three one is left, its first.
 pool pages=6 sequences=2 rows=256 prefixes=1
 add a prompt=150 limit=2
 step n=2
-add c prompt=10 limit=300 end=5000
+add c prompt=10 limit=300 tenant=z
 skip n=299
 step
 add d prompt=150 limit=2
@@ -53,8 +53,8 @@ step n=2
 302c 308:309*   free=1
    c: 309
    c ends: length, 300 generated
-   d begins with 149 of 150 tokens (all but the last)
-303d 149:150*   free=3
+   d begins with 64 of 150 tokens (what was cached from token 64 on has been evicted)
+303d 64:150*   free=3
    d: 150
 304d 150:151*   free=3
    d: 151

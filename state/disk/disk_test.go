@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"memra/internal/bounded"
 )
 
 // logged is what a folder says.
@@ -303,7 +305,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(good.Bytes()[:30])
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		data, err := decode(file, one.id(), 70)
+		var data []byte
+		var err error
+		bounded.Read(t, len(file), func() { data, err = decode(file, one.id(), 70) })
 		if (err == nil) != bytes.Equal(file, good.Bytes()) {
 			t.Errorf("%d bytes are taken for a page: %v", len(file), err)
 		}
