@@ -19,6 +19,9 @@
 constexpr int THREADS = 1024; // as many as the likeliest tokens may be
 constexpr int LIST = 8192;
 
+// units is units_of, called: its code would be there dozens of times.
+__device__ __noinline__ uint64_t units(float x, float largest, float temperature) { return units_of(x, largest, temperature); }
+
 // Bin is some candidates: how many, and their mass.
 struct Bin {
     uint32_t count;
@@ -106,15 +109,15 @@ __device__ uint32_t search(uint32_t low, uint32_t high, F enough) {
     return low;
 }
 
-// each calls f(token, logit) of the row's tokens.
-template <class F>
+// each calls f(token, logit) of the row's tokens, a thread's N at a time: few where f computes much, for its code is there N times.
+template <int N, class F>
 __device__ __forceinline__ void each(const float* x, int vocab, F f) {
-    for (int base = threadIdx.x; base < vocab; base += 16 * THREADS) {
-        float v[16];
+    for (int base = threadIdx.x; base < vocab; base += N * THREADS) {
+        float v[N];
 #pragma unroll
-        for (int j = 0; j < 16; j++) v[j] = base + j * THREADS < vocab ? x[base + j * THREADS] : -INFINITY;
+        for (int j = 0; j < N; j++) v[j] = base + j * THREADS < vocab ? x[base + j * THREADS] : -INFINITY;
 #pragma unroll
-        for (int j = 0; j < 16; j++) f(base + j * THREADS, v[j]); // past the last token, -Inf is no candidate
+        for (int j = 0; j < N; j++) f(base + j * THREADS, v[j]); // past the last token, -Inf is no candidate
     }
 }
 
@@ -144,7 +147,7 @@ struct Selection {
     // each_left calls f(token, logit, key) of the tokens that are left, if their logits are from least to most.
     template <class F>
     __device__ __forceinline__ void each_left(float least, float most, F f) {
-        each(x, vocab, [&](int i, float v) {
+        each<4>(x, vocab, [&](int i, float v) {
             if (v < least || v > most) return; // -0 and 0 may pass where they should not
             uint32_t key = key_of(v);
             if (left.has(candidate(key, i))) f(i, v, key);
@@ -159,7 +162,7 @@ struct Selection {
     template <class F>
     __device__ __forceinline__ void each_of(uint32_t prefix, int bits, F f) {
         float least = logit_of(prefix << bits), most = logit_of((prefix + 1 << bits) - 1);
-        each(x, vocab, [&](int i, float v) {
+        each<16>(x, vocab, [&](int i, float v) {
             if (v < least || v > most) return; // most tokens; -0 and 0 may pass where they should not
             uint32_t key = key_of(v);
             if (key >> bits == prefix && candidate(key, i) <= left.first) f(i, key);
@@ -193,7 +196,7 @@ struct Selection {
         __syncthreads();
         s.bins.clear();
         __syncthreads();
-        each_left([&](int, float v, uint32_t key) { s.bins.add(key >> 21, temperature > 0 ? units_of(v, largest, temperature) : 0); });
+        each_left([&](int, float v, uint32_t key) { s.bins.add(key >> 21, temperature > 0 ? units(v, largest, temperature) : 0); });
         __syncthreads();
         for (int i = threadIdx.x; i < BINS; i += THREADS) r->count[i] = s.bins.count[i], r->mass[i] = s.bins.mass(i);
         __syncthreads();
@@ -219,6 +222,11 @@ struct Selection {
         return sum;
     }
 
+    __device__ uint64_t weight(uint32_t key) const { return tempered > 0 ? units(logit_of(key), largest, tempered) : 0; }
+
+    // add counts a key by its second 11 bits.
+    __device__ __noinline__ void add(uint32_t key) { s.bins.add(key >> 10 & 2047, weight(key)); }
+
     // reach is the cut with which the count or the mass from the first on reaches a target; all is kept if it does not.
     __device__ __noinline__ Cut reach(uint64_t target, bool byMass) {
         int t = threadIdx.x;
@@ -227,14 +235,12 @@ struct Selection {
         if (f.at < 0) return {KEY_BANNED, -1, f.above};
         uint32_t prefix = f.at;
         Bin above = f.above;
-        auto units = [&](uint32_t key) { return masses ? units_of(logit_of(key), largest, tempered) : 0; };
 
         // A warp would wait for the exponential of each of its few that are in the bin: they are listed first, then weighed side by
         // side. What the list does not hold is weighed on the way.
         s.bins.clear();
         if (t == 0) s.listed = 0;
         __syncthreads();
-        auto add = [&](uint32_t key) { s.bins.add(key >> 10 & 2047, units(key)); };
         each_of(prefix, 21, [&](int, uint32_t key) {
             int at = masses ? atomicAdd(&s.listed, 1) : LIST;
             if (at < LIST) s.list[at] = key;
@@ -252,15 +258,15 @@ struct Selection {
         __syncthreads();
         auto of = [&](int bin) { // of one logit now: all weigh alike
             uint32_t n = s.bins.count[bin];
-            return Bin{n, n ? n * units(prefix << 10 | bin) : 0};
+            return Bin{n, n ? n * weight(prefix << 10 | bin) : 0};
         };
         int b = BINS - 2 - 2 * t;
         f = find(s, of(b + 1), of(b), target - above.measure(byMass), byMass);
         uint32_t key = prefix << 10 | f.at;
         above = above + f.above;
-        uint64_t weight = f.in.mass / f.in.count, rest = target - above.measure(byMass);
-        uint32_t n = byMass ? (rest + weight - 1) / weight : rest;
-        return {key, n == f.in.count ? INT32_MAX : nth(key, n), above + Bin{n, n * weight}};
+        uint64_t each = f.in.mass / f.in.count, rest = target - above.measure(byMass);
+        uint32_t n = byMass ? (rest + each - 1) / each : rest;
+        return {key, n == f.in.count ? INT32_MAX : nth(key, n), above + Bin{n, n * each}};
     }
 
     // cut takes away what comes after a candidate.
@@ -321,14 +327,15 @@ struct Selection {
         // The nearest candidate has the largest key here.
         uint64_t target = __double2ull_rz(ceil((double)p * __ull2double_rn(total)));
         uint32_t prefix = 0;
-        for (int bits : {21, 10, 0}) {
+#pragma unroll 1
+        for (int bits = 21; bits >= 0; bits -= bits > 10 ? 11 : bits > 0 ? 10 : 1) { // 21, 10, 0
             int width = bits ? 11 : 10;
             __syncthreads();
             s.bins.clear();
             __syncthreads();
             each_left([&](int, float v, uint32_t) {
                 uint32_t near = ~__float_as_uint(distance(v));
-                if (bits == 21 || near >> bits + width == prefix) s.bins.add(near >> bits & (1 << width) - 1, units_of(v, largest, temperature));
+                if (bits == 21 || near >> bits + width == prefix) s.bins.add(near >> bits & (1 << width) - 1, units(v, largest, temperature));
             });
             Found f = find_in(s, target, true);
             prefix = prefix << width | f.at;
@@ -394,7 +401,7 @@ __device__ void sort(uint64_t* list, int n) {
 }
 
 // likeliest lists the first n candidates of what is left, and returns how many there are.
-__device__ int likeliest(Selection c, int n, Likely* to) {
+__device__ __noinline__ int likeliest(Selection c, int n, Likely* to) {
     Shared& s = c.s;
     int t = threadIdx.x;
     c.need(0, false);
