@@ -86,12 +86,12 @@ func (p Params) checkOrder() error {
 	return nil
 }
 
-// on reports whether a stage does anything, in some vocabulary and at some position. A Temperature of 0 is at the end of an order that
-// leaves it out.
+// on reports whether a stage does anything, in some vocabulary and at some position. A temperature of 0 is at the end of an order that
+// leaves it out; one of 1 changes nothing.
 func (p Params) on(f Filter) bool {
 	switch f {
 	case ByTemperature:
-		return p.Temperature > 0
+		return p.Temperature != 0 && p.Temperature != 1
 	case ByTopNSigma:
 		return p.TopNSigma > 0
 	case ByTopK:

@@ -65,7 +65,8 @@ func TestParamsOutOfRangeAreRefused(t *testing.T) {
 		{Params{Order: []Filter{0}}, "order: found Filter(0), want temperature, "},
 		{Params{Order: []Filter{ByTopK, ByTopK}}, "order: top_k stands twice"},
 		{Params{TopP: 0.5, Order: []Filter{ByTopK}}, "order: top_p is on and not in it; add it, or turn it off"},
-		{Params{Temperature: 1, Order: []Filter{ByTopK}}, "order: temperature is on and not in it"},
+		{Params{Temperature: 0.7, Order: []Filter{ByTopK}}, "order: temperature is on and not in it"},
+		{Params{Temperature: 1, Order: []Filter{ByTopK}}, ""},
 		{Params{TopK: 3, Order: []Filter{ByTopK, ByXTC}}, ""},
 	} {
 		_, err := NewHistory(c.p, 10)
