@@ -8,13 +8,24 @@ func (s *step) CausalConv(b *compute.Batch, d compute.Delta, x compute.Tensor, w
 	y, out := s.tensor(x.Rows, x.Width)
 	clearPadding(b, out, x.Width)
 	shape := d.Memory.Shape()
-	for _, h := range histories(b, d) {
-		c := convolution{step: s, history: h, taps: shape.Taps, width: x.Width, x: mem(x), w: values(w)}
-		s.eachRow(len(h.rows), func(i int) { c.row(out.row(h.rows[i], x.Width), i) })
-		c.keep()
+	var all []convolution
+	var places []rowPlace // of all sequences' rows, one after another
+	for n, h := range histories(b, d) {
+		all = append(all, convolution{step: s, history: h, taps: shape.Taps, width: x.Width, x: mem(x), w: values(w)})
+		for i := range h.rows {
+			places = append(places, rowPlace{n, i})
+		}
 	}
+	s.eachRow(len(places), func(r int) {
+		c, i := &all[places[r].sequence], places[r].row
+		c.row(out.row(c.rows[i], x.Width), i)
+	})
+	s.pool.run(len(all), func(_, n int) { all[n].keep() })
 	return y
 }
+
+// rowPlace is a row of a sequence: which of a step's, and which of its rows.
+type rowPlace struct{ sequence, row int }
 
 // convolution is the rows of one sequence.
 type convolution struct {

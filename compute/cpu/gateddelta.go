@@ -34,8 +34,11 @@ func (s *step) GatedDelta(b *compute.Batch, d compute.Delta, x, beta, alpha comp
 	all := histories(b, d)
 	keys := make([][][]float32, len(all)) // of each sequence and page
 	for i := range all {
-		keys[i] = w.keepKeys(&all[i])
+		keys[i] = w.keysOf(&all[i])
 	}
+	s.pool.run(len(all)*shape.KeyHeads, func(_, i int) {
+		w.keepKeys(&all[i/shape.KeyHeads], keys[i/shape.KeyHeads], i%shape.KeyHeads)
+	})
 	s.pool.run(len(all)*shape.ValueHeads, func(thread, i int) {
 		h := &all[i/shape.ValueHeads]
 		w.head(&s.deltas[thread], h, keys[i/shape.ValueHeads], i%shape.ValueHeads)
@@ -102,8 +105,8 @@ func (w *deltaRule) query(row, head int) []float32 {
 	return w.qk.row(row, 2*w.KeyHeads*w.HeadDim)[head*w.HeadDim:][:w.HeadDim]
 }
 
-// keepKeys stores the rows' keys, transposed, in their pages, or beside where a page is not kept, and returns the pages' keys.
-func (w *deltaRule) keepKeys(h *history) [][]float32 {
+// keysOf is where the keys of a sequence's pages lie: in the pages, or beside where a page is not kept.
+func (w *deltaRule) keysOf(h *history) [][]float32 {
 	keys := make([][]float32, len(h.pages))
 	for i, p := range h.pages {
 		if p != nil {
@@ -112,16 +115,18 @@ func (w *deltaRule) keepKeys(h *history) [][]float32 {
 			keys[i] = w.at.rows.take(w.KeyHeads*w.HeadDim*compute.Page, 1<<16)
 		}
 	}
-	w.pool.run(w.KeyHeads, func(_, head int) {
-		for i, row := range h.rows {
-			page, place := h.place(i)
-			dst := keys[page][head*w.HeadDim*compute.Page:]
-			for d, v := range w.key(row, head) {
-				dst[d*compute.Page+place] = v
-			}
-		}
-	})
 	return keys
+}
+
+// keepKeys stores the rows' keys of one head, transposed.
+func (w *deltaRule) keepKeys(h *history, keys [][]float32, head int) {
+	for i, row := range h.rows {
+		page, place := h.place(i)
+		dst := keys[page][head*w.HeadDim*compute.Page:]
+		for d, v := range w.key(row, head) {
+			dst[d*compute.Page+place] = v
+		}
+	}
 }
 
 // deltaScratch is what a thread needs for a value head.
