@@ -39,8 +39,11 @@ type Engine struct {
 	wake      chan struct{} // holds an element if the goroutine has reason to look
 	stopped   chan struct{} // closed when it has ended
 
-	fetching map[*Answer]bool // requests whose prefix is read from disk; the goroutine's own
-	readers  sync.WaitGroup   // who read
+	// Also the goroutine's own: requests whose prefix is on disk (prefix.go).
+	fetching []*Answer      // the first is being read, if anything is
+	reading  bool           // somebody reads
+	left     int            // pages that the first lacked when its last piece was begun; 0: it is not begun
+	readers  sync.WaitGroup // who read
 
 	mu     sync.Mutex
 	inbox  []func() // to be run by the goroutine between steps
@@ -56,7 +59,7 @@ func New(c Config) *Engine {
 
 // idle is an engine without its goroutine.
 func idle(c Config) *Engine {
-	e := &Engine{config: c, wake: make(chan struct{}, 1), stopped: make(chan struct{}), fetching: map[*Answer]bool{}}
+	e := &Engine{config: c, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	e.scheduler = newScheduler(c.Pool, c.Prefixes, limits{rows: c.Rows, asking: c.Asking, sequences: c.Sequences})
 	e.scheduler.drafts = speculation{c.Drafts}
 	return e

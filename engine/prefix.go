@@ -1,6 +1,10 @@
 package engine
 
-import "memra/state"
+import (
+	"slices"
+
+	"memra/state"
+)
 
 // Where the scheduler meets the tree of prefixes, state.Tree; nil: there is none. Sequences begin with what it has of their tokens, and
 // offer it theirs after every step and when they end. Its pages count as free: they go before anybody is preempted.
@@ -33,44 +37,65 @@ func (s *scheduler) keep(q *sequence) {
 	}
 }
 
-// take passes a request on to the scheduler, with what the disk has of its prefix, which another goroutine reads while steps go on.
+// take passes a request on to the scheduler, with what the disk has of its prefix.
 func (e *Engine) take(a *Answer) {
-	var f *state.Fetch
-	if tree := e.config.Prefixes; tree != nil {
-		f = tree.Fetch(a.request.Tenant, a.sequences[0].silent())
-	}
-	if f == nil {
+	if e.fetch(a) == nil {
 		e.scheduler.add(a)
 		return
 	}
-	e.fetching[a] = true
-	e.readers.Go(func() {
-		f.Read()
-		e.post(func() {
-			if !e.fetching[a] { // cancelled
-				return
-			}
-			delete(e.fetching, a)
-			e.config.Prefixes.Restore(f) // a device that fails does so at its next step, too, which says so
+	e.fetching = append(e.fetching, a)
+	e.fetchNext()
+}
+
+// fetch is what the disk has, and memory has not, of a request's prefix. nil: nothing.
+func (e *Engine) fetch(a *Answer) *state.Fetch {
+	if e.config.Prefixes == nil {
+		return nil
+	}
+	return e.config.Prefixes.Fetch(a.request.Tenant, a.sequences[0].silent())
+}
+
+// fetchNext has another goroutine read the prefix of the request that waits longest, piece by piece, while steps go on. One at a time:
+// those that wait may want the same.
+func (e *Engine) fetchNext() {
+	for !e.reading && len(e.fetching) > 0 {
+		a := e.fetching[0]
+		f := e.fetch(a)
+		if f == nil || e.left > 0 && f.Pages() >= e.left { // it is all here, or there is no room for more of it
+			e.fetching, e.left = e.fetching[1:], 0
 			e.scheduler.add(a)
+			continue
+		}
+		e.reading, e.left = true, f.Pages()
+		e.readers.Go(func() {
+			f.Read()
+			e.post(func() {
+				e.reading = false
+				e.config.Prefixes.Restore(f) // a device that fails does so at its next step, too, which says so
+				e.fetchNext()
+			})
 		})
-	})
+	}
 }
 
 // drop cancels a request, wherever it is.
 func (e *Engine) drop(a *Answer, cause error) {
-	if e.fetching[a] {
-		delete(e.fetching, a)
-		a.fail(cause)
+	i := slices.Index(e.fetching, a)
+	if i < 0 {
+		e.scheduler.cancel(a, cause)
 		return
 	}
-	e.scheduler.cancel(a, cause)
+	e.fetching = slices.Delete(e.fetching, i, i+1)
+	if i == 0 {
+		e.left = 0
+	}
+	a.fail(cause)
 }
 
 // end ends every request, and leaves what they have computed where the next process finds it.
 func (e *Engine) end() {
-	for a := range e.fetching {
-		e.drop(a, ErrClosed)
+	for len(e.fetching) > 0 {
+		e.drop(e.fetching[0], ErrClosed)
 	}
 	for _, q := range e.scheduler.running {
 		e.scheduler.keep(q)

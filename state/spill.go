@@ -222,18 +222,31 @@ func (f *Fetch) plan(path []*node, stop int) bool {
 	return true
 }
 
-// Read brings the pages to memory. It touches neither tree nor pool: any goroutine may do it.
+// Pages is how many there are.
+func (f *Fetch) Pages() int { return len(f.pages) }
+
+// Read brings the pages to memory, from the first on and of those that are many only the first mostRead bytes: Restore them, and Fetch the
+// others. It touches neither tree nor pool: any goroutine may do it.
 func (f *Fetch) Read() {
-	t := f.tree
+	t, bytes := f.tree, 0
+	slices.SortStableFunc(f.pages, func(a, b fetched) int { return a.i - b.i })
 	for i := range f.pages {
 		p := &f.pages[i]
-		p.data = t.spill.folder.Load(f.place(p.i, p.kind), t.pool.kinds[p.kind].pageBytes(t.pool.config))
+		size := t.pool.kinds[p.kind].pageBytes(t.pool.config)
+		if bytes += size; bytes > mostRead && p.i > f.pages[0].i {
+			f.tokens = f.tokens[:p.i*compute.Page]
+			f.pages = slices.DeleteFunc(f.pages[:i], func(q fetched) bool { return q.i == p.i })
+			break
+		}
+		p.data = t.spill.folder.Load(f.place(p.i, p.kind), size)
 	}
-	slices.SortStableFunc(f.pages, func(a, b fetched) int { return b.i - a.i })
-	for _, p := range f.pages { // the beginning, which others may share, last
+	for _, p := range slices.Backward(f.pages) { // the beginning, which others may share, is what was used last
 		t.spill.folder.Use(f.place(p.i, p.kind))
 	}
 }
+
+// mostRead is how many bytes of pages are read at a time.
+var mostRead = 256 << 20
 
 // Restore puts what was read into the tree, as far as there is room and nothing is missing. An error is the device's.
 func (t *Tree) Restore(f *Fetch) error {

@@ -33,15 +33,26 @@ func restarted(t *testing.T, layout Layout, c Config, path, model string) (*Tree
 // bring does what an engine does for a request before it begins.
 func bring(t *testing.T, tree *Tree, tenant string, tokens []int32) bool {
 	t.Helper()
-	f := tree.Fetch(tenant, tokens)
-	if f == nil {
-		return false
+	left := 0
+	for {
+		f := tree.Fetch(tenant, tokens)
+		if f == nil || left > 0 && f.Pages() >= left {
+			return left > 0
+		}
+		left = f.Pages()
+		f.Read()
+		if err := tree.Restore(f); err != nil {
+			t.Fatal(err)
+		}
 	}
-	f.Read()
-	if err := tree.Restore(f); err != nil {
-		t.Fatal(err)
-	}
-	return true
+}
+
+// readPieces has so many bytes read at a time.
+func readPieces(t *testing.T, bytes int) {
+	t.Helper()
+	before := mostRead
+	mostRead = bytes
+	t.Cleanup(func() { mostRead = before })
 }
 
 func TestASecondTurnAfterARestartComputesOnlyItsMessage(t *testing.T) {
@@ -51,6 +62,7 @@ func TestASecondTurnAfterARestartComputesOnlyItsMessage(t *testing.T) {
 			path := t.TempDir()
 			conversation := more(rng, nil, 1)
 			for turn := range 4 {
+				readPieces(t, []int{1 << 30, 1, 10000, 100000}[turn])
 				tree, folder := restarted(t, layout, Config{Positions: 5000, Sequences: 1, Step: 200, Snapshots: 6}, path, "m")
 				before := len(conversation)
 				conversation = more(rng, conversation, 400+rng.IntN(100))
@@ -130,6 +142,7 @@ func TestWhatComesFromDiskIsWhatItsTokensSay(t *testing.T) {
 				path := t.TempDir()
 				var texts [][]int32
 				for range 5 {
+					readPieces(t, []int{1 << 30, 1, 50000}[rng.IntN(3)])
 					tree, folder := restarted(t, layout, Config{Positions: 600 + rng.IntN(2000), Sequences: 1, Step: 200, Snapshots: rng.IntN(6)}, path, fmt.Sprint(rng.IntN(4)/3))
 					for range 12 {
 						tokens := text(rng, texts)
