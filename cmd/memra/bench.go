@@ -25,6 +25,7 @@ type benchCommand struct {
 	prompts, generates, depths, streams, threads numbers
 	repetitions                                  int
 	load                                         load
+	text                                         string // a file; "": drafts are not measured
 	output                                       choice
 }
 
@@ -45,6 +46,9 @@ up and then -r times. Each step picks its likeliest token; tokenising is left ou
 --requests measures the engine under a load instead: N requests of -p random tokens, each with -n tokens generated, or those of a FILE as memra
 batch has it, -b of them served at a time. It shows requests a second, tokens a second, the time to the first token and from a token to
 the next (median, 90 % and 99 %); and, beside, the rate of bare steps.
+
+--text measures what guessing tokens ahead brings (--draft): -n tokens that follow the text of a file, in -b sequences together, without
+guesses and with them in turn. The text decides how many guesses come true; random tokens would say nothing.
 
 --synthetic measures a model of a well-known shape with random weights in --format: there is nothing to download, and the rates are
 a real model's. The names that end in _M are llama.cpp's mixes of formats.
@@ -82,6 +86,8 @@ the bandwidth measured before the first test. A rate near its floor cannot be im
 	flags.VarP(&c.threads, "threads", "t", "threads of the CPU that compute")
 	flags.IntVarP(&c.repetitions, "repetitions", "r", 5, "times that each test is measured")
 	flags.Var(&c.load, "requests", "measure the engine: how it serves so many requests, or those of a file, -b at a time")
+	flags.StringVar(&c.text, "text", "", "measure what --draft brings, on what follows the text of this file")
+	must(cmd.MarkFlagFilename("text"))
 	c.output.addOutput(cmd)
 	return cmd
 }
@@ -96,6 +102,9 @@ func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) 
 	}
 	if c.repetitions < 1 {
 		return usage(cmd, "-r is %d, want 1 or more", c.repetitions)
+	}
+	if c.text != "" && (c.load.text != "" || c.synthetic.value != none) {
+		return usage(cmd, "--text measures drafts on a model of a file: give it without --requests and --synthetic")
 	}
 	tests := c.tests()
 	if err := c.room(cmd, tests); err != nil {
@@ -121,6 +130,8 @@ func (c *benchCommand) run(ctx context.Context, cmd *cobra.Command, _ []string) 
 // room makes the context as large as the tests, or the load, want it.
 func (c *benchCommand) room(cmd *cobra.Command, tests []memra.BenchTest) error {
 	switch {
+	case c.text != "":
+		return nil // what the model was made for
 	case c.load.file != "" && c.synthetic.value != none:
 		return usage(cmd, "--requests names a file, whose texts a synthetic model cannot read; give a number")
 	case c.load.file != "":
@@ -171,7 +182,10 @@ type benchModel interface {
 // open opens the model, with room for the streams of every test.
 func (c *benchCommand) open(ctx context.Context) (benchModel, error) {
 	options := c.model.options(c.app, slices.Max(c.streams.value))
-	if c.load.text == "" {
+	switch {
+	case c.text != "":
+		options.NoPrefixCache = true
+	case c.load.text == "":
 		options.Draft, options.NoPrefixCache = memra.DraftOff, true // bare steps
 	}
 	return await(ctx, func() (benchModel, error) {
@@ -202,6 +216,9 @@ func (c *benchCommand) measure(ctx context.Context, threads int, tests []memra.B
 		return err
 	}
 	c.log.Debug("read bandwidth", "device", m.Facts().Device, "threads", threads, "GB/s", bandwidth/1e9)
+	if c.text != "" {
+		return c.drafts(ctx, m.(*memra.Model), table)
+	}
 	if c.load.text != "" {
 		return c.serve(ctx, m, bandwidth, table)
 	}
