@@ -159,12 +159,11 @@ type Ops interface {
 	// Logits are a matmul of the rows that ask for logits (Batch.Logits), in the batch's order: [len(b.Logits), vocab].
 	Logits(b *Batch, x Tensor, w Weight) Tensor
 
-	// Keep copies rows of x to the first rows of m, for later steps: m[i] = x[rows[i]]. A step may keep rows in a memory once, and then
-	// not read it.
-	Keep(m RowMemory, x Tensor, rows []int32)
+	// Keep copies rows of x to places of m, all different, for later steps: m[places[i]] = x[rows[i]].
+	Keep(m RowMemory, x Tensor, rows, places []int32)
 
-	// Kept are rows that an earlier step has kept: y[i] = m[rows[i]]. Shape: y [len(rows), m.Width()].
-	Kept(m RowMemory, rows []int32) Tensor
+	// Kept are rows that an earlier step has kept, or this one before: y[i] = m[places[i]]. Shape: y [len(places), m.Width()].
+	Kept(m RowMemory, places []int32) Tensor
 }
 
 // QK says how queries and keys are prepared.

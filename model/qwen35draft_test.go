@@ -104,7 +104,7 @@ func remembers(t *testing.T, r *runner, drafter model.Drafter, pool *state.Pool,
 		rows := min(step, n-at)
 		r.run(tokens[at:at+rows], func(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor {
 			x := drafter.Features(ops, b, s)
-			ops.Keep(kept, x, every[:rows])
+			ops.Keep(kept, x, every[:rows], every[:rows])
 			return x
 		})
 		if err := memory.Extend(rows); err != nil {

@@ -17,21 +17,26 @@ var ErrNoHead = errors.New("spec: the model has no layer that guesses (multi-tok
 // Head guesses with a layer that came with the model (model.Drafter, arXiv:2404.19737). It sees what the model has made of a token, and
 // the token after it; what it makes of them stands for what the model would make of the latter, and so on, guess after guess.
 //
-// The layer has keys and values of its own. A prompt's rows are remembered in the steps that compute them; rows of drafts and the last
-// row of all are kept as they leave the model, until the token after them is known, and remembered with the next guess. So the layer
-// never sees a guess where the model's own row is to be had. A sequence whose rows were not all seen, because they came from a cache or
-// nobody drafted it then, begins where they were: the layer's positions count from there.
+// The layer has keys and values of its own. A prompt's rows are remembered in the steps that compute them. Rows of a sequence that
+// decodes wait as they left the model: it is not known at once which drafts are right, and while nothing is guessed they need not be
+// remembered at all. They are with the next guess, so that the layer never sees a guess where the model's own row is to be had; or when
+// they get too many, if there have been guesses lately. A sequence whose rows were not all seen, because they came from a cache or
+// went by while nothing was guessed, begins where they were: the layer's positions count from there.
 type Head struct {
 	device  compute.Device
 	model   *model.Model
 	layer   model.Drafter
 	pool    *state.Pool
-	kept    compute.RowMemory // what the model made of rows of the last step
+	kept    compute.RowMemory // what the model made of rows that wait
 	guessed compute.RowMemory // what the layer made of its last rows
-	most    int               // rows of a sequence that are kept
-	step    int               // steps so far: what is kept is the last one's
+	most    int               // rows of a sequence in a step, but for prompts
+	wait    int               // rows of a sequence that can wait
+	places  []int             // in kept, where nobody's rows wait
 	times   meter
 }
+
+// waiting is how many rows of a sequence wait, beside those of a step: as many as the step may have that remembers them.
+const waiting = compute.Page
 
 // NewHead reserves what the layer of a model needs for sequences of c with drafts up to a depth. ErrNoHead: the model has none.
 func NewHead(d compute.Device, m *model.Model, c state.Config, depth int) (h *Head, err error) {
@@ -39,7 +44,10 @@ func NewHead(d compute.Device, m *model.Model, c state.Config, depth int) (h *He
 	if !ok || len(layer.DraftState()) == 0 {
 		return nil, ErrNoHead
 	}
-	h = &Head{device: d, model: m, layer: layer, most: depth + 1}
+	h = &Head{device: d, model: m, layer: layer, most: depth + 1, wait: waiting + depth + 1}
+	for i := range c.Sequences {
+		h.places = append(h.places, i*h.wait)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("spec: %w", err), h.Close())
@@ -48,7 +56,7 @@ func NewHead(d compute.Device, m *model.Model, c state.Config, depth int) (h *He
 	if h.pool, err = state.NewPool(d, layer.DraftState(), c); err != nil {
 		return h, err
 	}
-	if h.kept, err = d.NewRows(c.Sequences*h.most, layer.FeatureWidth()); err != nil {
+	if h.kept, err = d.NewRows(c.Sequences*h.wait, layer.FeatureWidth()); err != nil {
 		return h, err
 	}
 	h.guessed, err = d.NewRows(c.Sequences, layer.FeatureWidth())
@@ -84,25 +92,30 @@ type headMemory struct {
 	state *state.Sequence
 	base  int
 
-	step             int // whose rows are kept
-	from, rows, kept int // so many from position `from` on, in the rows of Head.kept from `kept` on
+	place      int // in Head.kept, of the rows that wait; none: -1
+	from, rows int // they are so many from position `from` on
+	guessed    bool
 }
 
-func (h *Head) Begin() Memory { return &headMemory{head: h, state: h.pool.NewSequence()} }
+func (h *Head) Begin() Memory { return &headMemory{head: h, state: h.pool.NewSequence(), place: -1} }
 
 // Fork shares the layer's keys and values, and nothing that waits.
 func (m *headMemory) Fork() Memory {
-	return &headMemory{head: m.head, state: m.state.Fork(), base: m.base}
+	return &headMemory{head: m.head, state: m.state.Fork(), base: m.base, place: -1}
 }
 
 func (m *headMemory) Free() {
 	m.state.Free()
 	m.base, m.rows = 0, 0
+	if m.place >= 0 {
+		m.head.places = append(m.head.places, m.place)
+		m.place = -1
+	}
 }
 
 // Sight needs what the model made of the token before the last.
 func (m *headMemory) Sight(tokens []int32) int {
-	if before := len(tokens) - 2; m.rows == 0 || m.step != m.head.step || before < m.from || before >= m.from+m.rows {
+	if before := len(tokens) - 2; m.rows == 0 || before < m.from || before >= m.from+m.rows {
 		return None
 	}
 	return 0
@@ -124,13 +137,37 @@ func (m *headMemory) extend(from, n int) bool {
 	return true
 }
 
-// Forward has the layer remember the rows whose next token is known, and keeps those that drafts may be made of.
+// hold makes so many rows of a step from a position on wait, behind those before them that do. It says where the first is kept, and
+// how many that wait have to be remembered in the same step, to make room; false: there is no place.
+func (m *headMemory) hold(from, n int) (place, full int, ok bool) {
+	h := m.head
+	if m.place < 0 {
+		if len(h.places) == 0 {
+			return 0, 0, false
+		}
+		m.place, m.rows, h.places = h.places[len(h.places)-1], 0, h.places[:len(h.places)-1]
+	}
+	if m.rows == 0 || from < m.from || from > m.from+m.rows { // none wait, or others
+		m.from = from
+	}
+	m.rows = from - m.from // and not the drafts that were wrong
+	if m.rows+n > h.wait {
+		full, m.from, m.rows = m.rows, from, 0
+	}
+	place = m.place + m.rows
+	m.rows += n
+	return place, full, true
+}
+
+// Forward has the layer remember rows whose next token is known, and keeps the others.
 func (h *Head) Forward(b *compute.Batch, s *state.View, shares []Share) func(compute.Ops) compute.Tensor {
-	h.step++
-	var keep []int32
+	var keep, places, waited []int32
 	var states []*state.Sequence
-	rows := make([]place, b.Rows())
-	remembered := false
+	var known, late compute.Batch // rows of this step; rows that have waited, of which late has as many
+	for range b.Rows() {
+		known.Add(0, 0, -1, false)
+	}
+	remember := false
 	for _, sh := range shares {
 		m, ok := sh.Memory.(*headMemory)
 		if !ok {
@@ -143,38 +180,47 @@ func (h *Head) Forward(b *compute.Batch, s *state.View, shares []Share) func(com
 		case sh.Rows > h.most: // a prompt's last
 			n = sh.Rows - 1
 		}
-		m.step, m.from, m.rows, m.kept = h.step, sh.From+n, sh.Rows-n, len(keep)
-		for i := n; i < sh.Rows; i++ {
-			keep = append(keep, int32(sh.Row+i))
+		if n > 0 && m.extend(sh.From, n) {
+			for i := range n {
+				r := sh.Row + i
+				known.Tokens[r], known.Positions[r], known.Slots[r] = sh.Tokens[sh.From+i+1], int32(sh.From+i-m.base), int32(len(states))
+			}
+			states, remember = append(states, m.state), true
 		}
-		if n == 0 || !m.extend(sh.From, n) {
+		if n > 0 {
+			m.rows = 0
+		}
+		if n == sh.Rows {
 			continue
 		}
-		for i := range n {
-			rows[sh.Row+i] = place{sh.Tokens[sh.From+i+1], sh.From + i - m.base, len(states) + 1}
+		first, was := m.place, m.from
+		place, full, ok := m.hold(sh.From+n, sh.Rows-n)
+		if !ok {
+			continue
 		}
-		states, remembered = append(states, m.state), true
-	}
-	var known compute.Batch
-	for _, r := range rows {
-		known.Add(r.token, r.position, r.slot-1, false)
+		for i := range sh.Rows - n {
+			keep, places = append(keep, int32(sh.Row+n+i)), append(places, int32(place+i))
+		}
+		if full > 0 && m.guessed && m.extend(was, full) {
+			for i := range full {
+				late.Add(sh.Tokens[was+i+1], was+i-m.base, len(states), false)
+				waited = append(waited, int32(first+i))
+			}
+			states, m.guessed = append(states, m.state), false
+		}
 	}
 	view := h.pool.View(states...)
 	return func(ops compute.Ops) compute.Tensor {
 		x := h.layer.Features(ops, b, s)
-		if remembered {
+		if remember {
 			h.layer.Remember(ops, &known, x, view)
 		}
-		ops.Keep(h.kept, x, keep)
+		if late.Rows() > 0 {
+			h.layer.Remember(ops, &late, ops.Kept(h.kept, waited), view)
+		}
+		ops.Keep(h.kept, x, keep, places)
 		return h.layer.Logits(ops, b, x)
 	}
-}
-
-// place is a row of the layer; slot 0 is none.
-type place struct {
-	token    int32
-	position int
-	slot     int
 }
 
 // Draft guesses a token for each sequence in a step of the layer, as long as any wants more.
@@ -190,8 +236,9 @@ func (h *Head) Draft(asks []*Ask) error {
 		}
 		for i := range n {
 			b.Add(a.Tokens[m.from+i+1], m.from+i-m.base, len(active), i == n-1)
-			hidden = append(hidden, int32(m.kept+i))
+			hidden = append(hidden, int32(m.place+i))
 		}
+		m.guessed, m.rows = true, 0
 		active = append(active, a)
 	}
 	for memory := h.kept; len(active) > 0; memory = h.guessed {
@@ -223,16 +270,22 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 	for i, a := range asks {
 		states[i] = a.memory().(*headMemory).state
 	}
+	first := make([]int32, len(asks))
+	for i := range first {
+		first[i] = int32(i)
+	}
 	view := h.pool.View(states...)
 	picks, err := h.device.Sample(func(ops compute.Ops) compute.Tensor {
 		next, logits := h.layer.Draft(ops, b, ops.Kept(memory, hidden), view)
-		ops.Keep(h.guessed, next, b.Logits)
+		ops.Keep(h.guessed, next, b.Logits, first)
 		return logits
 	}, draws)
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
 	}
-	h.times.learn(len(asks), time.Since(began).Seconds())
+	if b.Rows() <= len(asks)*h.most { // not where many had waited
+		h.times.learn(len(asks), time.Since(began).Seconds())
+	}
 	return took(asks, picks), nil
 }
 

@@ -27,19 +27,19 @@ func (m *rowMemory) Width() int { return m.width }
 func (m *rowMemory) Close() error { m.values = nil; return nil }
 
 // Keep copies.
-func (s *step) Keep(m compute.RowMemory, x compute.Tensor, rows []int32) {
+func (s *step) Keep(m compute.RowMemory, x compute.Tensor, rows, places []int32) {
 	to := m.(*rowMemory)
 	for i, r := range rows {
-		copy(to.values[i*to.width:][:to.width], mem(x).row(int(r), x.Width))
+		copy(to.values[int(places[i])*to.width:][:to.width], mem(x).row(int(r), x.Width))
 	}
 }
 
 // Kept copies.
-func (s *step) Kept(m compute.RowMemory, rows []int32) compute.Tensor {
+func (s *step) Kept(m compute.RowMemory, places []int32) compute.Tensor {
 	from := m.(*rowMemory)
-	y, out := s.tensor(len(rows), from.width)
-	for i, r := range rows {
-		copy(out.row(i, from.width), from.values[int(r)*from.width:])
+	y, out := s.tensor(len(places), from.width)
+	for i, p := range places {
+		copy(out.row(i, from.width), from.values[int(p)*from.width:])
 	}
 	return y
 }

@@ -19,16 +19,16 @@ func TestKeptRowsOutliveTheirStep(t *testing.T) {
 	runStep(t, d, func(s *step) compute.Tensor {
 		x, values := rowsOf(s, rng, 19, width)
 		first = append(first, values...)
-		s.Keep(m, x, []int32{18, 0, 7, 7, 3})
+		s.Keep(m, x, []int32{18, 0, 7, 7, 3}, []int32{4, 3, 2, 1, 0})
 		return x
 	})
 	runStep(t, d, func(s *step) compute.Tensor {
 		x, values := rowsOf(s, rng, 4, width)
 		second = append(second, values...)
-		s.Keep(m, x, []int32{2})
+		s.Keep(m, x, []int32{2}, []int32{4})
 		return x
 	})
-	rows := runStep(t, d, func(s *step) compute.Tensor { return s.Kept(m, []int32{4, 0, 1, 1}) })
+	rows := runStep(t, d, func(s *step) compute.Tensor { return s.Kept(m, []int32{0, 4, 3, 3}) })
 	for i, want := range [][]float32{first[3*width:], second[2*width:], first, first} {
 		wantEqual(t, "a row", rows[i], want[:width])
 	}

@@ -40,23 +40,27 @@ func (m *rowMemory) Close() error {
 	return m.device.owner.do(func() error { return m.device.free(m.at) })
 }
 
-// Keep reads rows as embed_f32 reads those of tokens.
-func (s *step) Keep(m compute.RowMemory, x compute.Tensor, rows []int32) {
+// Keep: see compute.Ops.
+func (s *step) Keep(m compute.RowMemory, x compute.Tensor, rows, places []int32) {
 	if len(rows) > 0 {
-		s.pick(m.(*rowMemory).at, s.asRows(x), rows, x.Width)
+		s.copyRows(m.(*rowMemory).at, s.asRows(x), places, rows, x.Width)
 	}
 }
 
-// Kept likewise.
-func (s *step) Kept(m compute.RowMemory, rows []int32) compute.Tensor {
+// Kept: see compute.Ops.
+func (s *step) Kept(m compute.RowMemory, places []int32) compute.Tensor {
 	from := m.(*rowMemory)
-	y, out := s.newRows(len(rows), from.width)
-	s.pick(out.rows, from.at, rows, from.width)
+	y, out := s.newRows(len(places), from.width)
+	each := make([]int32, len(places))
+	for i := range each {
+		each[i] = int32(i)
+	}
+	s.copyRows(out.rows, from.at, each, places, from.width)
 	return y
 }
 
-// pick copies f32 rows: to[i] = from[rows[i]].
-func (s *step) pick(to, from pointer, rows []int32, width int) {
-	at := s.ints(len(rows), func(to []int32) { copy(to, rows) })
-	s.launch("embed_f32", shape{grid: grid(len(rows), 1), block: 128}, to.arg(), at.arg(), from.arg(), i32(width), f32(1))
+// copyRows launches copy_rows; kernels/embed.cu states the contract.
+func (s *step) copyRows(to, from pointer, places, rows []int32, width int) {
+	ints := func(list []int32) pointer { return s.ints(len(list), func(to []int32) { copy(to, list) }) }
+	s.launch("copy_rows", shape{grid: grid(len(rows), 1), block: 128}, to.arg(), from.arg(), ints(places).arg(), ints(rows).arg(), i32(width))
 }

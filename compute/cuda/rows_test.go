@@ -18,15 +18,15 @@ func TestKeptRowsOutliveTheirStepOnTheGPU(t *testing.T) {
 	for range 3 { // eager, captured, replayed
 		d.compute(t, func(s *step) compute.Tensor {
 			x := s.tensor(first, width)
-			s.Keep(m, x, []int32{18, 0, 7, 7, 3})
+			s.Keep(m, x, []int32{18, 0, 7, 7, 3}, []int32{4, 3, 2, 1, 0})
 			return x
 		})
 		d.compute(t, func(s *step) compute.Tensor {
 			x := s.tensor(second, width)
-			s.Keep(m, x, []int32{2})
+			s.Keep(m, x, []int32{2}, []int32{4})
 			return x
 		})
-		got := d.compute(t, func(s *step) compute.Tensor { return s.Kept(m, []int32{4, 0, 1, 1}) })
+		got := d.compute(t, func(s *step) compute.Tensor { return s.Kept(m, []int32{0, 4, 3, 3}) })
 		var want []float32
 		for _, row := range [][]float32{first[3*width:], second[2*width:], first, first} {
 			want = append(want, row[:width]...)

@@ -41,3 +41,12 @@ KERNEL(128) embed_f32(float* x, const int* tokens, const float* w, int k, float 
     for (int i = threadIdx.x; i < k; i += 128)
         x[(size_t)blockIdx.x * k + i] = __fmul_rn(w[(size_t)tokens[blockIdx.x] * k + i], scale);
 }
+
+// copy_rows: row places[i] of `to` is row rows[i] of `from`, both f32 [.., K]. The places are all different.
+//
+// Launch   grid rows, block 128. Formula: compute.Ops.Keep, Kept.
+KERNEL(128) copy_rows(float* to, const float* from, const int* places, const int* rows, int k) {
+    start();
+    for (int i = threadIdx.x; i < k; i += 128)
+        to[(size_t)places[blockIdx.x] * k + i] = from[(size_t)rows[blockIdx.x] * k + i];
+}
