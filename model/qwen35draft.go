@@ -21,8 +21,10 @@ type Drafter interface {
 	Remember(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View)
 
 	// Draft guesses. Row r of b holds the token that follows the one of which hidden[r] came, and that one's position; s is of DraftState.
-	// It returns a hidden row for each row of b, which may stand for Features in a further guess, and logits where b asks for them.
-	Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) (next, logits compute.Tensor)
+	// It returns a hidden row for each row of b, which may stand for Features in a further guess, and of which Guess makes logits: as good
+	// as a matmul makes them, without the care that Logits takes.
+	Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) (next compute.Tensor)
+	Guess(ops compute.Ops, next compute.Tensor) (logits compute.Tensor)
 }
 
 // qwen35Drafter is a layer with attention that sees what the model has made of a token, and the token after it.
@@ -46,19 +48,23 @@ func (m *qwen35) DraftState() state.Layout { return state.KV(len(m.Drafters), m.
 
 func (m *qwen35) FeatureWidth() int { return m.Width }
 
-func (m *qwen35) Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) (next, logits compute.Tensor) {
-	l, norm, out := &m.Drafters[0], m.OutNorm, m.Out
+func (m *qwen35) Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) (next compute.Tensor) {
+	l, norm := &m.Drafters[0], m.OutNorm
 	if !l.OutNorm.IsZero() {
 		norm = l.OutNorm
-	}
-	if !l.Out.IsZero() {
-		out = l.Out
 	}
 	x, n := ops.AddNorm(m.guessing(ops, b, hidden), compute.Tensor{}, l.MixerNorm, m.Eps)
 	y := m.attention(ops, b, n, l.Attention, s.KV(0))
 	x, n = ops.AddNorm(x, y, l.MLPNorm, m.Eps)
 	_, next = ops.AddNorm(x, m.mlp(ops, n, &l.qwen35MLP), norm, m.Eps)
-	return next, ops.Logits(b, next, out)
+	return next
+}
+
+func (m *qwen35) Guess(ops compute.Ops, next compute.Tensor) compute.Tensor {
+	if out := m.Drafters[0].Out; !out.IsZero() {
+		return ops.MatMul(next, out)
+	}
+	return ops.MatMul(next, m.Out)
 }
 
 func (m *qwen35) Remember(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) {

@@ -72,9 +72,9 @@ func drafts(t *testing.T, r *runner, drafter model.Drafter, pool *state.Pool, to
 		}
 		view := pool.View(memory)
 		for _, row := range r.run(tokens[at:at+step], func(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor {
-			features, guesses := drafter.Draft(ops, &next, drafter.Features(ops, b, s), view)
+			features := drafter.Draft(ops, &next, drafter.Features(ops, b, s), view)
 			if logits {
-				return guesses
+				return drafter.Guess(ops, features)
 			}
 			return features
 		}) {
@@ -126,8 +126,7 @@ func remembers(t *testing.T, r *runner, drafter model.Drafter, pool *state.Pool,
 			if draft.Rows() == 0 {
 				return compute.Tensor{}
 			}
-			next, _ := drafter.Draft(ops, &draft, ops.Kept(kept, every[rows-1:rows]), view)
-			return next
+			return drafter.Draft(ops, &draft, ops.Kept(kept, every[rows-1:rows]), view)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -276,9 +276,8 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 	}
 	view := h.pool.View(states...)
 	picks, err := h.device.Sample(func(ops compute.Ops) compute.Tensor {
-		next, logits := h.layer.Draft(ops, b, ops.Kept(memory, hidden), view)
-		ops.Keep(h.guessed, next, b.Logits, first)
-		return logits
+		ops.Keep(h.guessed, h.layer.Draft(ops, b, ops.Kept(memory, hidden), view), b.Logits, first)
+		return h.layer.Guess(ops, ops.Kept(h.guessed, first))
 	}, draws)
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
