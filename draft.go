@@ -14,7 +14,7 @@ import (
 
 // Values of Options.Draft that are no path.
 const (
-	DraftAuto   = "auto"   // the model's own layer where it has one, and what the text says of itself elsewhere
+	DraftAuto   = "auto"   // lookup, and beside it the model's own layer where it has one
 	DraftMTP    = "mtp"    // a layer of the model's that guesses (multi-token prediction)
 	DraftLookup = "lookup" // what followed the same tokens before, in the prompt or the answer
 	DraftOff    = "off"
@@ -46,8 +46,8 @@ func (m *machine) openDraft(o Options, small file) (err error) {
 	has := ok && len(layer.DraftState()) > 0
 	switch d.kind = cmp.Or(o.Draft, DraftAuto); d.kind {
 	case DraftAuto:
-		if d.kind = DraftLookup; has {
-			d.kind = DraftMTP
+		if !has {
+			d.kind = DraftLookup
 		}
 	case DraftMTP:
 		if !has {
@@ -61,7 +61,7 @@ func (m *machine) openDraft(o Options, small file) (err error) {
 		}
 		d.layout = d.small.State()
 	}
-	if d.kind == DraftMTP {
+	if d.kind == DraftMTP || d.kind == DraftAuto {
 		d.layout = layer.DraftState()
 	}
 	return nil
@@ -80,8 +80,12 @@ func (m *machine) draftsOf(c state.Config) error {
 		return nil
 	case DraftLookup:
 		drafter = spec.NewLookup(m.model)
-	case DraftMTP:
-		drafter, err = spec.NewHead(m.device, m.model, c, d.most)
+	case DraftMTP, DraftAuto:
+		var head *spec.Head
+		head, err = spec.NewHead(m.device, m.model, c, d.most)
+		if drafter = head; d.kind == DraftAuto && err == nil {
+			drafter = spec.NewBoth(head, spec.NewLookup(m.model))
+		}
 	default:
 		drafter, err = spec.NewSmall(m.device, d.small, m.model, c, d.most)
 	}
@@ -89,6 +93,7 @@ func (m *machine) draftsOf(c state.Config) error {
 		return err
 	}
 	d.drafts = spec.New(drafter, d.most)
+	d.kind = d.drafts.Kind()
 	return nil
 }
 
@@ -136,7 +141,7 @@ func (t *Tokenizer) agrees(draft *Tokenizer, path string) error {
 
 // Drafts is what became of the tokens that were guessed ahead so far, of all requests; Kind is what guesses them.
 type Drafts struct {
-	Kind     string // "mtp", "lookup", "draft" or "off"
+	Kind     string // "mtp+lookup", "mtp", "lookup", "draft" or "off"
 	Rounds   int    // steps of a sequence with guesses
 	Drafted  []int  // guesses by depth: the first is the token after the next
 	Accepted []int  // of which so many were what was drawn

@@ -33,7 +33,7 @@ func randomDrafting(rng *rand.Rand) drafting {
 	one := func(of ...int) int { return of[rng.IntN(len(of))] }
 	kind := []string{"", "", "", "lookup", "lookup", "lookup", "knowing", "knowing", "knowing", "knowing"}[rng.IntN(10)]
 	if rng.IntN(20) == 0 {
-		kind = []string{"draft", "mtp"}[rng.IntN(2)]
+		kind = []string{"draft", "mtp", "mtp+lookup"}[rng.IntN(3)]
 	}
 	return drafting{kind, one(1, 1+rng.IntN(8), 8), rng.IntN(3) > 0, one(64, 300, 4000), one(2, 5, 1000)}
 }
@@ -54,6 +54,11 @@ func (d drafting) speculator(s subject, texts [][]int32, sequences int) (*spec.S
 		drafter, err = spec.NewSmall(s.device, s.Model, s.Model, c, d.depth)
 	case "mtp":
 		drafter, err = spec.NewHead(s.device, s.Model, c, d.depth)
+	case "mtp+lookup":
+		var head *spec.Head
+		if head, err = spec.NewHead(s.device, s.Model, c, d.depth); err == nil {
+			drafter = spec.NewBoth(head, spec.NewLookup(s.Model))
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -94,9 +99,9 @@ func (k knowing) Draft(asks []*spec.Ask) error {
 // sighted is a memory of nothing.
 type sighted struct{}
 
-func (sighted) Sight([]int32) int { return 0 }
-func (sighted) Fork() spec.Memory { return sighted{} }
-func (sighted) Free()             {}
+func (sighted) Sight([]int32) (paid, free int) { return spec.None, 0 }
+func (sighted) Fork() spec.Memory              { return sighted{} }
+func (sighted) Free()                          {}
 
 // A model that drafts for itself draws its drafts with the noise that the tokens are drawn with: every one of them is right, also in
 // a page's corners, through preemptions, and where a hybrid has to drop rows.

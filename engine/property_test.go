@@ -510,7 +510,7 @@ func eachPlan(t testing.TB, plans uint64, open func() (compute.Device, error), w
 					return
 				}
 				p := draw(rand.New(rand.NewPCG(seed, n)), len(subjects)-1)
-				if n%50 == 49 || p.kind == "mtp" { // a layer that drafts
+				if n%50 == 49 || strings.HasPrefix(p.kind, "mtp") { // a layer that drafts
 					p.model = len(subjects) - 1
 				}
 				s := subjects[p.model]

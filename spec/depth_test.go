@@ -39,9 +39,35 @@ func TestDraftsAreAsDeepAsTheirChancesAndTheirTimeAllow(t *testing.T) {
 		{"a sequence that cannot be drafted makes its token all the same", 3, [][]float64{high}, line(2.7, 0.1), line(0, 0), []int{4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, pays := depths(c.rows, c.chances, c.step, c.draft)
+			var choices []choice
+			for _, chances := range c.chances {
+				choices = append(choices, choice{chances: chances})
+			}
+			got, pays := depths(c.rows, choices, c.step, c.draft)
 			if !slices.Equal(got, c.want) || pays != (slices.Max(c.want) > 0) {
 				t.Errorf("depths %v, pays %v, want %v", got, pays, c.want)
+			}
+		})
+	}
+}
+
+func TestTheBetterGuessesAreThoseThatBringMoreForTheirTime(t *testing.T) {
+	model, text := []float64{0.9, 0.8, 0.7}, []float64{0.6, 0.5, 0.4}
+	for _, c := range []struct {
+		name  string
+		draft func(int) float64
+		text  []float64
+		free  bool
+	}{
+		{"a model that costs nothing", line(0, 0), text, false},
+		{"a model that costs little", line(0.05, 0), text, false},
+		{"a model that costs more than it is better", line(0.4, 0), text, true},
+		{"a text that repeats", line(0.05, 0), model, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := better(1, choice{chances: model}, choice{c.text, true}, line(0.9, 0.1), c.draft)
+			if got.free != c.free {
+				t.Errorf("those that cost nothing: %v, want %v", got.free, c.free)
 			}
 		})
 	}
@@ -119,9 +145,9 @@ func (fixed) Draft(asks []*Ask) error {
 
 type sighted struct{}
 
-func (sighted) Sight([]int32) int { return 0 }
-func (sighted) Free()             {}
-func (sighted) Fork() Memory      { return sighted{} }
+func (sighted) Sight([]int32) (paid, free int) { return None, 0 }
+func (sighted) Free()                          {}
+func (sighted) Fork() Memory                   { return sighted{} }
 
 // play runs rounds of one sequence whose drafts come true to some depth, where a row more takes a share of a step more. It returns the
 // rounds that were drafted.

@@ -29,9 +29,10 @@ type Drafter interface {
 
 // Memory is what a drafter remembers of a sequence.
 type Memory interface {
-	// Sight hears the sequence's tokens, of which all but the last are computed: those that it heard before, and more. It says what the
-	// next guesses would be made of, a number below Sights; guesses of a kind come true about equally often. None: it cannot guess.
-	Sight(tokens []int32) int
+	// Sight hears the sequence's tokens, of which all but the last are computed: those that it heard before, and more. It says what guesses
+	// could be made of that take time (Drafter.Cost), and what of those that take none: numbers below Sights, or None. Guesses of a kind
+	// come true about equally often.
+	Sight(tokens []int32) (paid, free int)
 
 	// Fork is the memory of a sequence with the same tokens so far.
 	Fork() Memory
@@ -40,10 +41,11 @@ type Memory interface {
 	Free()
 }
 
-// None is the sight of a drafter that cannot guess; Sights is how many kinds of guesses a drafter tells apart.
+// None is the sight of a drafter that cannot guess; Sights is how many kinds of guesses are told apart.
 const (
-	None   = -1
-	Sights = 6
+	None    = -1
+	Sights  = 7
+	byModel = Sights - 1 // what a model guesses; those below it are matches in the text, by length
 )
 
 // Share is one sequence's part of a step.
@@ -63,6 +65,7 @@ type Ask struct {
 	Draw     func(drafts []int32) sample.Draw // how the token after these drafts will be drawn
 
 	Depth  int     // drafts that are wanted: the Speculator's choice
+	Free   bool    // of those that take no time
 	Drafts []int32 // the guesses
 }
 

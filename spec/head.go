@@ -114,11 +114,11 @@ func (m *headMemory) Free() {
 }
 
 // Sight needs what the model made of the token before the last.
-func (m *headMemory) Sight(tokens []int32) int {
+func (m *headMemory) Sight(tokens []int32) (paid, free int) {
 	if before := len(tokens) - 2; m.rows == 0 || before < m.from || before >= m.from+m.rows {
-		return None
+		return None, None
 	}
-	return 0
+	return byModel, None
 }
 
 // extend makes room for so many positions from one on, and forgets what was there. Without the ones before it begins anew; false: there

@@ -65,7 +65,7 @@ func TestALookupCopiesWhatFollowedTheLongestMatch(t *testing.T) {
 			l := new(Lookup)
 			a := &Ask{Sequence: &Sequence{memory: l.Begin()}, Tokens: c.tokens}
 			for n := 1; n <= len(c.tokens); n++ { // as they come
-				a.Sequence.sight = a.memory().Sight(c.tokens[:n])
+				_, a.Sequence.sight = a.memory().Sight(c.tokens[:n])
 			}
 			if a.Sequence.sight != c.sight {
 				t.Errorf("sight %d, want %d", a.Sequence.sight, c.sight)

@@ -41,18 +41,18 @@ func (*Lookup) Draft(asks []*Ask) error {
 }
 
 // Sight tells matches apart by their length: 2, 3, then up to 7, 15, 31, and 32.
-func (x *index) Sight(tokens []int32) int {
+func (x *index) Sight(tokens []int32) (paid, free int) {
 	for _, t := range tokens[len(x.tokens):] {
 		x.append(t)
 	}
 	_, length := x.find()
 	if length == 0 {
-		return None
+		return None, None
 	}
 	if length < 4 {
-		return length - 2
+		return None, length - 2
 	}
-	return bits.Len(uint(length)) - 1
+	return None, bits.Len(uint(length)) - 1
 }
 
 // Fork reads the tokens anew when it hears of them.

@@ -64,11 +64,11 @@ func (m *smallMemory) Free() {
 }
 
 // Sight ends with the small model's context.
-func (m *smallMemory) Sight(tokens []int32) int {
+func (m *smallMemory) Sight(tokens []int32) (paid, free int) {
 	if len(tokens) >= m.small.context {
-		return None
+		return None, None
 	}
-	return 0
+	return byModel, None
 }
 
 // follow forgets what is not of these tokens.

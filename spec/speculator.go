@@ -60,9 +60,10 @@ func (s *Speculator) Close() error { return s.drafter.Close() }
 
 // Sequence is what is remembered of a sequence between steps.
 type Sequence struct {
-	memory Memory
-	own    [Sights]acceptance
-	sight  int // of the last drafts
+	memory     Memory
+	own        [Sights]acceptance
+	paid, free int // what guesses could be made of
+	sight      int // and were
 }
 
 // Begin is a new sequence.
@@ -99,7 +100,8 @@ func (s *Speculator) Draft(decoding int, asks []*Ask) error {
 	var able []*Ask
 	for _, a := range asks {
 		a.Depth, a.Drafts = 0, a.Drafts[:0]
-		if a.Sequence.sight = a.memory().Sight(a.Tokens); a.Sequence.sight != None && min(a.Most, s.most) > 0 {
+		q := a.Sequence
+		if q.paid, q.free = a.memory().Sight(a.Tokens); max(q.paid, q.free) != None && min(a.Most, s.most) > 0 {
 			able = append(able, a)
 		}
 	}
@@ -110,23 +112,41 @@ func (s *Speculator) Draft(decoding int, asks []*Ask) error {
 	return s.drafter.Draft(able)
 }
 
-// choose gives each ask its depth.
+// choose gives each ask its depth, and says which guesses it is to have.
 func (s *Speculator) choose(decoding int, asks []*Ask) {
+	choices := make([]choice, len(asks))
+	for i, a := range asks {
+		q, n := a.Sequence, min(a.Most, s.most)
+		both := [2]choice{{free: false}, {free: true}}
+		for j, sight := range []int{q.paid, q.free} {
+			if sight != None {
+				both[j].chances = rates(&q.own[sight], &s.all[sight], n)
+			}
+		}
+		switch {
+		case q.paid == None:
+			choices[i] = both[1]
+		case q.free == None || !s.steps.known():
+			choices[i] = both[0]
+		default:
+			choices[i] = better(decoding, both[0], both[1], s.steps.of, s.drafter.Cost)
+		}
+		if a.Free = choices[i].free; a.Free {
+			q.sight = q.free
+		} else {
+			q.sight = q.paid
+		}
+	}
 	if s.always {
-		for _, a := range asks {
-			a.Depth = min(a.Most, s.most)
+		for i, a := range asks {
+			a.Depth = len(choices[i].chances)
 		}
 		return
 	}
-	if !s.steps.known() { // the first step is plain, so that there is something to compare with
+	if !s.steps.known() { // the first steps are plain, so that there is something to compare with
 		return
 	}
-	chances := make([][]float64, len(asks))
-	for i, a := range asks {
-		q := a.Sequence
-		chances[i] = rates(&q.own[q.sight], &s.all[q.sight], min(a.Most, s.most))
-	}
-	chosen, pays := depths(decoding, chances, s.steps.of, s.drafter.Cost)
+	chosen, pays := depths(decoding, choices, s.steps.of, s.drafter.Cost)
 	for i, a := range asks {
 		a.Depth = chosen[i]
 	}
