@@ -36,6 +36,9 @@ type Request struct {
 
 	Drafts int // the most tokens guessed ahead; 0: as many as Options.DraftMax says, and as pay; below 0: none. The output does not depend on it
 
+	// Tenant is on whose behalf it is: tenants take turns, and what was computed for one is not there for another, nor told.
+	Tenant string
+
 	LogProbs    bool // report the log-probability of each token
 	TopLogProbs int  // and of so many likeliest tokens at its place; needs LogProbs
 	Filtered    bool // of what tokens are drawn from, after penalties, temperature and filters; otherwise what the model itself said
@@ -89,7 +92,7 @@ func (m *Model) generate(ctx context.Context, r Request, emit func(Chunk) bool) 
 	if err != nil {
 		return err
 	}
-	answer, err := m.submit(ctx, engine.Request{Tokens: a.tokens, Limit: a.limit, N: len(a.replies), Draw: a.draw, First: a.first, Ends: a.ends, Drafts: a.request.Drafts})
+	answer, err := m.submit(ctx, engine.Request{Tokens: a.tokens, Tenant: r.Tenant, Limit: a.limit, N: len(a.replies), Draw: a.draw, First: a.first, Ends: a.ends, Drafts: a.request.Drafts})
 	if err != nil {
 		return err
 	}

@@ -102,6 +102,20 @@ func TestAConversationGoesOnInAnotherProcess(t *testing.T) {
 	}
 }
 
+func TestTenantsDoNotSeeEachOthersPrefixes(t *testing.T) {
+	m := openTiny(t, "llama-plain", Options{})
+	for i, c := range []struct {
+		tenant string
+		reused int
+		missed string
+	}{{"", 0, "nothing is cached"}, {"b", 0, "nothing of this tenant is cached"}, {"b", 99, ""}, {"", 99, ""}} {
+		first, _ := turns(m)
+		if _, _, done := collect(t, m, Request{Tokens: first[:100], MaxTokens: 2, Tenant: c.tenant}); done.Reused != c.reused || done.Missed != c.missed {
+			t.Errorf("request %d, of %q: %d tokens are reused (%s), want %d (%s)", i, c.tenant, done.Reused, done.Missed, c.reused, c.missed)
+		}
+	}
+}
+
 func TestModelsAreToldApart(t *testing.T) {
 	path := tinyModel(t, "llama-plain")
 	hash := func() string {
