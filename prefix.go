@@ -77,19 +77,31 @@ func programHash() (string, error) {
 // probes is how many places of a tensor are looked at, of probeBytes each.
 const probes, probeBytes = 32, 64
 
-// modelHash is of all metadata, of each tensor's name, type and shape and of its data at some places, and of its files' sizes and times.
-// To read all data would take as long as to load the model; what is trained, converted or quantised anew differs everywhere.
+// modelHash is of what a model's files hold, and of their sizes and times.
 func modelHash(src source) string {
 	h := sha256.New()
+	hashContent(h, src)
+	stamp(h, src.Name())
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Fingerprint tells the model from others, whatever its file is called: a hash of what that holds.
+func (m *Model) Fingerprint() string {
+	h := sha256.New()
+	hashContent(h, fileSource{m.file.(file)})
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// hashContent adds all metadata, and each tensor's name, type and shape and its data at some places. To read all data would take as long as to
+// load the model; what is trained, converted or quantised anew differs everywhere.
+func hashContent(h io.Writer, src source) {
 	for key, value := range src.Metadata().All() {
 		fmt.Fprintf(h, "%q %T %v\n", key, value, value)
 	}
-	stamp(h, src.Name())
 	for _, t := range src.Tensors() {
 		fmt.Fprintf(h, "%q %v %v\n", t.Name, t.Type, t.Shape)
 		hashTensor(h, t)
 	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 func hashTensor(h io.Writer, t gguf.Tensor) {

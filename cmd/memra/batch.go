@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -137,9 +136,7 @@ func (c *batchCommand) input() (in io.ReadCloser, size int, err error) {
 
 // key names what shapes answers beside the lines.
 func (c *batchCommand) key(m *memra.Model, defaults func(openai.Endpoint) memra.Request) string {
-	f := m.Facts()
-	return fmt.Sprintf("%q %s %d %d %s %s %d %+v %+v", filepath.Base(f.File), f.Family, f.Bytes, f.Parameters, f.Class, c.model.cache.value, m.Context(),
-		defaults(openai.Chat), defaults(openai.Text))
+	return fmt.Sprintf("%s %s %s %d %+v %+v", m.Fingerprint(), m.Facts().Class, c.model.cache.value, m.Context(), defaults(openai.Chat), defaults(openai.Text))
 }
 
 // begin opens the file of answers and finds out what is done already.
