@@ -45,12 +45,13 @@ func (s speculation) draft(running []*sequence) {
 		}
 		asks, of = append(asks, &spec.Ask{Sequence: q.guesses, Tokens: q.tokens, Most: most, Draw: q.guess}), append(of, q)
 	}
-	if s.Draft(decoding, asks) != nil { // the device's next step tells what it is
-		return
-	}
+	err := s.Draft(decoding, asks)
 	for i, a := range asks {
-		of[i].drafts = a.Drafts
-		of[i].history.Truncate(len(of[i].tokens))
+		q := of[i]
+		q.history.Truncate(len(q.tokens))
+		if err == nil { // else nothing is drafted, and the device's next step tells what is wrong
+			q.drafts = a.Drafts
+		}
 	}
 }
 

@@ -1,0 +1,169 @@
+package spec
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// machine is how long steps and guesses take on some device.
+type machine struct {
+	name        string
+	step, draft func(rows int) float64 // milliseconds
+	first       float64                // how much longer the first two steps of a size take
+}
+
+// table is a time by rows, with lines between and beyond.
+func table(at map[int]float64) func(int) float64 {
+	var m meter
+	for size, t := range at {
+		for range preparing + 1 {
+			m.learn(size, t)
+		}
+	}
+	return func(n int) float64 {
+		if n == 0 {
+			return 0
+		}
+		return m.of(n)
+	}
+}
+
+// simulated is a drafter whose guesses take time, on a clock of its own.
+type simulated struct {
+	*Lookup
+	machine
+	clock *float64 // milliseconds
+	noise func() float64
+	times meter
+}
+
+func (s *simulated) Begin() Memory { return guessable{} }
+func (s *simulated) Cost(n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	return s.times.of(n)
+}
+
+func (s *simulated) Draft(asks []*Ask) error {
+	for depth := 0; ; depth++ {
+		n := 0
+		for _, a := range asks {
+			if a.Depth > depth {
+				a.Drafts = append(a.Drafts, 0)
+				n++
+			}
+		}
+		if n == 0 {
+			return nil
+		}
+		took := s.draft(n) * s.noise()
+		*s.clock += took
+		s.times.learn(n, took/1000)
+	}
+}
+
+type guessable struct{}
+
+func (guessable) Sight([]int32) (paid, free int) { return byModel, None }
+func (guessable) Free()                          {}
+func (guessable) Fork() Memory                   { return guessable{} }
+
+// race is how much faster streams come to so many tokens each with drafts, of which those at each depth come true with a chance.
+func race(m machine, streams, tokens int, chances []float64, noisy bool, seed uint64) float64 {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	noise := func() float64 {
+		if !noisy {
+			return 1
+		}
+		n := 0.9 + 0.2*rng.Float64()
+		if rng.IntN(20) == 0 {
+			n *= 3 // somebody else had the processor
+		}
+		return n
+	}
+	clock, sizes := 0.0, map[int]int{}
+	step := func(rows int) float64 {
+		took := m.step(rows) * noise()
+		if sizes[rows]++; sizes[rows] <= 2 {
+			took *= m.first
+		}
+		clock += took
+		return took
+	}
+	for range tokens {
+		step(streams)
+	}
+	plain := clock
+	clock, sizes = 0, map[int]int{}
+	s := New(&simulated{machine: m, clock: &clock, noise: noise}, 8)
+	sequences, done := make([]*Sequence, streams), make([]int, streams)
+	for i := range sequences {
+		sequences[i] = s.Begin()
+	}
+	for left := streams * tokens; left > 0; {
+		var asks []*Ask
+		var of []int
+		for i, q := range sequences {
+			if done[i] < tokens {
+				asks, of = append(asks, &Ask{Sequence: q, Most: tokens - done[i] - 1}), append(of, i)
+			}
+		}
+		if err := s.Draft(len(asks), asks); err != nil {
+			panic(err)
+		}
+		rows := len(asks)
+		for _, a := range asks {
+			rows += len(a.Drafts)
+		}
+		s.Took(rows, time.Duration(step(rows)*float64(time.Millisecond)))
+		for j, a := range asks {
+			n := 0
+			for n < len(a.Drafts) && rng.Float64() < chances[min(n, len(chances)-1)] {
+				n++
+			}
+			s.Verified(a.Sequence, len(a.Drafts), n)
+			done[of[j]] += n + 1
+			left -= n + 1
+		}
+	}
+	return plain / clock
+}
+
+// The built-in model on two cores and on one, its layer's guesses, and devices at the ends of what there may be.
+var machines = []machine{
+	{"two cores", table(map[int]float64{1: 0.244, 2: 0.268, 3: 0.305, 4: 0.38, 8: 0.70, 16: 1.20, 32: 2.4}), table(map[int]float64{1: 0.06, 2: 0.065, 4: 0.11, 16: 0.40}), 1},
+	{"one core", table(map[int]float64{1: 0.39, 2: 0.43, 3: 0.60, 4: 0.79, 8: 1.36, 16: 2.8, 32: 5.6}), table(map[int]float64{1: 0.106, 2: 0.13, 4: 0.2, 16: 0.7}), 1},
+	{"a GPU", table(map[int]float64{1: 5, 16: 5.6, 64: 7.8, 128: 10}), table(map[int]float64{1: 0.45, 16: 0.5, 64: 0.7}), 4},
+	{"arithmetic alone", line(0, 1), line(0, 0.1), 1},
+}
+
+// All that is learned is learned within the race: what steps and guesses take, and how many come true.
+func TestDraftsAreNeverMuchSlowerThanNone(t *testing.T) {
+	good, fair, bad := []float64{0.92, 0.84, 0.78, 0.74}, []float64{0.6, 0.5, 0.4}, []float64{0.1}
+	faster := func(m machine, streams int, chances []float64, noisy bool, least float64) {
+		t.Helper()
+		const races = 3
+		ratio := 0.0
+		for seed := range uint64(races) {
+			ratio += race(m, streams, 1000, chances, noisy, seed) / races
+		}
+		if t.Logf("%.2f times as fast: %s, %d streams, chances %v, noise %v", ratio, m.name, streams, chances, noisy); ratio < least {
+			t.Errorf("%.3f times as fast, want at least %v: %s, %d streams, chances %v, noise %v", ratio, least, m.name, streams, chances, noisy)
+		}
+	}
+	for _, m := range machines {
+		for _, streams := range []int{1, 4, 16} {
+			for _, chances := range [][]float64{good, fair, bad} {
+				for _, noisy := range []bool{false, true} {
+					faster(m, streams, chances, noisy, 0.975)
+				}
+			}
+		}
+	}
+	faster(machines[0], 1, good, true, 1.4)
+	faster(machines[1], 1, good, true, 1.3)
+	faster(machines[2], 1, good, true, 2)
+	faster(machines[2], 4, good, true, 1.5)
+}
