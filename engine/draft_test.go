@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"memra/compute/cpu"
+	"memra/compute"
+	"memra/compute/cuda"
 	"memra/gguf"
 	"memra/internal/builtin"
 	"memra/internal/tiny"
@@ -106,13 +107,8 @@ func (sighted) Free()                          {}
 // A model that drafts for itself draws its drafts with the noise that the tokens are drawn with: every one of them is right, also in
 // a page's corners, through preemptions, and where a hybrid has to drop rows.
 func TestAModelThatDraftsForItselfIsAlwaysRight(t *testing.T) {
-	for name, make := range map[string]func(uint64, gguf.Type) *tiny.Model{"llama": tiny.Llama, "qwen35": tiny.Qwen35, "gemma3": tiny.Gemma3} {
-		t.Run(name, func(t *testing.T) {
-			d, err := cpu.Open(1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer d.Close()
+	onEachDevice(t, func(t *testing.T, d compute.Device) {
+		for name, make := range map[string]func(uint64, gguf.Type) *tiny.Model{"llama": tiny.Llama, "qwen35": tiny.Qwen35, "gemma3": tiny.Gemma3} {
 			m, err := model.Open(make(5, gguf.Q8_0), d)
 			if err != nil {
 				t.Fatal(err)
@@ -138,18 +134,18 @@ func TestAModelThatDraftsForItselfIsAlwaysRight(t *testing.T) {
 				for i, a := range answers {
 					events, err := a.queue, a.err
 					if err != nil || len(events) == 0 {
-						t.Fatalf("answer %d: %v", i, err)
+						t.Fatalf("%s, answer %d: %v", name, i, err)
 					}
 					if done := events[len(events)-1].Done; done.Accepted < 100 || done.Accepted != done.Drafted {
-						t.Errorf("answer %d: %d of %d drafts were right, want all of over 100", i, done.Accepted, done.Drafted)
+						t.Errorf("%s, answer %d: %d of %d drafts were right, want all of over 100", name, i, done.Accepted, done.Drafted)
 					}
 				}
 				if err := end(); err != nil {
 					t.Error(err)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // The built-in model's own layer has to have seen what it guesses from: what the model made of every token, at its place.
@@ -162,7 +158,10 @@ func TestTheBuiltInModelsOwnLayerIsMostlyRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := processor(t, 2)
+	onEachDevice(t, func(t *testing.T, d compute.Device) { mostlyRight(t, d, file, vocabulary) })
+}
+
+func mostlyRight(t *testing.T, d compute.Device, file *gguf.File, vocabulary *tokenizer.Tokenizer) {
 	m, err := model.Open(model.GGUF(file), d)
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +193,19 @@ func TestTheBuiltInModelsOwnLayerIsMostlyRight(t *testing.T) {
 	if err := end(); err != nil {
 		t.Error(err)
 	}
+}
+
+// onEachDevice runs a test on the processor, and on a GPU where there is one.
+func onEachDevice(t *testing.T, test func(t *testing.T, d compute.Device)) {
+	t.Run("cpu", func(t *testing.T) { test(t, processor(t, 2)) })
+	t.Run("cuda", func(t *testing.T) {
+		d, err := cuda.Open(0)
+		if err != nil {
+			t.Skip(err)
+		}
+		defer d.Close()
+		test(t, d)
+	})
 }
 
 // String names it in a failing plan.
