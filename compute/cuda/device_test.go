@@ -271,6 +271,16 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	kept, err := d.NewRows(4, m.embed.Width)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Run(func(ops compute.Ops) compute.Tensor {
+		ops.Keep(kept, ops.Embed(rowsAt(4, 3), m.embed, 1), []int32{0, 2}, []int32{3, 1})
+		return ops.Kept(kept, []int32{1, 3})
+	}); err != nil {
+		t.Fatal(err)
+	}
 	launchDelta(t, d)
 	launchExperts(t, d)
 	units, err := artefact.Read(built())
