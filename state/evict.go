@@ -93,13 +93,15 @@ func (t *Tree) reclaim(k, pages int) {
 	}
 }
 
-// passed hears that a sequence gives up a page, which its prompt may have ended in.
+// passed hears that a sequence gives up a page, from which others may begin.
 func (t *Tree) passed(s *Sequence, k, page int) {
 	if t == nil {
 		return
 	}
-	if from, to := t.pool.kinds[k].sees(s.prompt); page >= from && page < to {
-		t.value(k, s.tables[k][page])
+	for _, end := range s.ends {
+		if from, to := t.pool.kinds[k].sees(end); page >= from && page < to {
+			t.value(k, s.tables[k][page])
+		}
 	}
 }
 

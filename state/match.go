@@ -57,7 +57,7 @@ const worth = 16
 // shares the prefix's pages; Insert and Retire take it. To get logits of a prompt's last token, match those before it.
 func (t *Tree) Match(tenant string, tokens []int32) (*Sequence, Found) {
 	s := t.pool.NewSequence()
-	s.tenant, s.prompt = tenant, len(tokens)
+	s.tenant, s.ends[0] = tenant, len(tokens)
 	root := t.roots[tenant]
 	if root == nil {
 		return s, t.unknown(tenant, tokens)
@@ -81,7 +81,7 @@ func (t *Tree) Match(tenant string, tokens []int32) (*Sequence, Found) {
 	case s.length < kept:
 		f.Miss, f.At = State, kept
 		if slices.ContainsFunc(t.pool.kinds, kind.isDelta) && kept < len(tokens) {
-			f.Cut = kept
+			f.Cut, s.ends[1] = kept, kept
 		}
 	case len(rest) >= compute.Page && t.ghosts.has[last.next(rest[:compute.Page])]:
 		f.Miss, f.At = Evicted, at

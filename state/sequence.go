@@ -19,8 +19,8 @@ type Sequence struct {
 
 	// Of a sequence that Tree.Match began:
 	tenant string
-	prompt int   // tokens that were asked for
-	node   *node // the deepest that holds full pages of it; nil: none yet
+	ends   [2]int // where others may begin: where the prompt ends, and where its match found no state
+	node   *node  // the deepest that holds full pages of it; nil: none yet
 }
 
 // NewSequence begins an empty sequence. It holds nothing until it is extended.
@@ -121,7 +121,7 @@ func (s *Sequence) pass(k int) {
 // Fork begins a sequence with the same past. The two share their pages; each copies the last one when it next writes to it.
 func (s *Sequence) Fork() *Sequence {
 	f := s.pool.NewSequence()
-	f.length, f.tenant, f.prompt, f.node = s.length, s.tenant, s.prompt, s.node
+	f.length, f.tenant, f.ends, f.node = s.length, s.tenant, s.ends, s.node
 	copy(f.gone, s.gone)
 	for k, table := range s.tables {
 		f.tables[k] = append([]int32(nil), table...)

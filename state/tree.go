@@ -99,7 +99,7 @@ func (t *Tree) Retire(s *Sequence, tokens []int32) {
 	if n.stop() < s.length {
 		t.add(n, s, tokens[n.stop():s.length])
 	}
-	for _, end := range []int{min(s.prompt, s.length), s.length} {
+	for _, end := range []int{min(s.ends[0], s.length), min(s.ends[1], s.length), s.length} {
 		for k, table := range s.tables {
 			if kind := t.pool.kinds[k]; kind.window() > 0 {
 				from, to := kind.sees(end)
