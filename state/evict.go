@@ -75,14 +75,14 @@ func (t *Tree) reclaim(k, pages int) {
 		case t.pool.refs[k][n.pages[k]] > 1:
 			busy = append(busy, heap.Pop(from).(*entry))
 		case window:
-			t.spillPage(n, k)
+			t.evict(n, k)
 			t.release(n, k)
 			if len(n.child) == 0 && n.empty() {
 				t.remove(n)
 			}
 		default:
 			for k := range n.pages {
-				t.spillPage(n, k)
+				t.evict(n, k)
 			}
 			t.ghosts.add(n.hash)
 			t.remove(n)

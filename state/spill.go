@@ -60,8 +60,8 @@ func (s *spill) place(n *node, k int) disk.Page {
 	return disk.Page{Parent: s.key(n.parent), Tokens: n.tokens, Kind: k}
 }
 
-// store gives a node's page of a kind to what writes it, unless the folder has it. A device that cannot read it says so at its next step.
-func (t *Tree) store(n *node, k int, write func(p disk.Page, data []byte)) {
+// store gives a node's page of a kind to what writes it, unless the folder has it.
+func (t *Tree) store(n *node, k int, write func(p disk.Page, bytes int, read func() []byte)) {
 	if t.spill == nil || !t.lasts(n, k) {
 		return
 	}
@@ -70,16 +70,27 @@ func (t *Tree) store(n *node, k int, write func(p disk.Page, data []byte)) {
 		t.spill.folder.Use(p)
 		return
 	}
-	data := make([]byte, t.pool.kinds[k].pageBytes(t.pool.config))
-	if t.pool.memory[k].Read(int(n.pages[k]), data) == nil {
-		write(p, data)
+	bytes := t.pool.kinds[k].pageBytes(t.pool.config)
+	write(p, bytes, func() []byte {
+		data := make([]byte, bytes)
+		if t.pool.memory[k].Read(int(n.pages[k]), data) != nil { // a device that fails says so at its next step, too
+			return nil
+		}
+		return data
+	})
+}
+
+// evict stores a page that is about to go, to be written by and by.
+func (t *Tree) evict(n *node, k int) {
+	if t.spill != nil {
+		t.store(n, k, t.spill.folder.Queue)
 	}
 }
 
-// spillPage stores a page that is about to be evicted, behind the caller's back.
-func (t *Tree) spillPage(n *node, k int) {
-	if t.spill != nil {
-		t.store(n, k, t.spill.folder.Queue)
+// save writes a page at once.
+func (s *spill) save(p disk.Page, _ int, read func() []byte) {
+	if data := read(); data != nil {
+		s.folder.Save(p, data)
 	}
 }
 
@@ -111,7 +122,7 @@ func (t *Tree) Flush() {
 	for _, branch := range slices.Backward(branches) { // what is written last stays longest: the last branch, and of each its beginning
 		for _, n := range branch {
 			for k := range n.pages {
-				t.store(n, k, t.spill.folder.Save)
+				t.store(n, k, t.spill.save)
 			}
 		}
 	}

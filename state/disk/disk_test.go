@@ -49,6 +49,9 @@ var root = Root("a model", "cpu", "f16", "")
 // page is one after another, or after none.
 func page(parent Key, kind int, tokens ...int32) Page { return Page{parent, tokens, kind} }
 
+// queue has a page's content written behind.
+func queue(f *Folder, p Page, size int) { f.Queue(p, size, func() []byte { return content(p, size) }) }
+
 // content is a page's bytes.
 func content(p Page, size int) []byte {
 	data, key := make([]byte, size), p.id().key
@@ -69,7 +72,7 @@ func TestPagesOutliveTheFolder(t *testing.T) {
 		}
 	}
 	for i, p := range pages {
-		f.Queue(p, content(p, 1000+i))
+		queue(f, p, 1000+i)
 		if !f.Has(p) || !bytes.Equal(f.Load(p, 1000+i), content(p, 1000+i)) {
 			t.Errorf("page %d is not there as soon as it is queued", i)
 		}
@@ -262,11 +265,26 @@ func TestAFolderThatCannotBeUsedSaysWhy(t *testing.T) {
 	}
 	for i := range 3 {
 		f.Save(page(root, 0, int32(i)), []byte("page"))
-		f.Queue(page(root, 0, int32(i)), []byte("page"))
+		queue(f, page(root, 0, int32(i)), 100)
 	}
 	f.Close()
 	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "no more of it is kept") {
 		t.Errorf("the log says %q, want one line", lines)
+	}
+}
+
+func TestASlowDiskIsNotReadFor(t *testing.T) {
+	f, log := open(t, t.TempDir(), 1<<40)
+	read := 0
+	for i := range 3 {
+		f.Queue(page(root, 0, int32(i)), mostBehind/2+1, func() []byte { read++; return nil })
+	}
+	f.mu.Lock()
+	f.behind = mostBehind / 2 // waits
+	f.mu.Unlock()
+	f.Queue(page(root, 0, 9), mostBehind/2+1, func() []byte { read++; return nil })
+	if f.Close(); read != 3 || len(log.lines()) != 1 || !strings.Contains(log.lines()[0], "pages=1") {
+		t.Errorf("%d pages were read, want 3; the log says %q, want that one was not kept", read, log.lines())
 	}
 }
 
@@ -280,7 +298,7 @@ func TestManyMayUseAFolder(t *testing.T) {
 				if data := f.Load(p, 1000); data != nil && !bytes.Equal(data, content(p, 1000)) {
 					t.Error("a page is another's")
 				} else if data == nil {
-					f.Queue(p, content(p, 1000))
+					queue(f, p, 1000)
 				} else {
 					f.Use(p)
 					f.Next(root, 0)

@@ -3,7 +3,7 @@
 //	folder, err := disk.Open(path, 10<<30, log)
 //	root := disk.Root(model, class, format, tenant) // everything that pages depend on, but the tokens
 //	page := disk.Page{Parent: root.Next(tokens[:64]), Tokens: tokens[64:128], Kind: 0}
-//	folder.Queue(page, data)                        // written behind
+//	folder.Queue(page, bytes, read)                 // written behind
 //	data := folder.Load(page, bytes)                // nil: a miss
 //
 // A page is one file, named by the key of the prefix before it, the key of the prefix with it, and its kind. A key is a SHA-256 over all

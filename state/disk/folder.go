@@ -237,25 +237,41 @@ func (f *Folder) touch(e *list.Element) {
 	os.Chtimes(f.at(file.id), now, now) // fails where another process has removed it
 }
 
-// Queue has a page written by and by, or forgets it where too much waits already. What it is given is the folder's from here on.
-func (f *Folder) Queue(p Page, data []byte) {
-	i, w := p.id(), &waiting{p, data}
+// Queue has a page of so many bytes written by and by. read gives them, or nil, and is not called where the page is there already, or too
+// much waits: then it is forgotten. What it gives is the folder's from here on.
+func (f *Folder) Queue(p Page, bytes int, read func() []byte) {
+	if !f.wants(p.id(), int64(bytes)) {
+		return
+	}
+	data := read()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := &waiting{p, data}
+	if len(data) == bytes && !f.closed {
+		select {
+		case f.queue <- w:
+			f.waiting[p.id()] = w
+			return
+		default:
+			f.lost++
+		}
+	}
+	f.behind -= int64(bytes)
+}
+
+// wants reports whether a page is to be written, and counts its bytes as waiting if it is.
+func (f *Folder) wants(i id, bytes int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || f.broken || f.files[i] != nil || f.waiting[i] != nil {
-		return
+		return false
 	}
-	if f.behind+int64(len(data)) > mostBehind {
+	if f.behind+bytes > mostBehind {
 		f.lost++
-		return
+		return false
 	}
-	select {
-	case f.queue <- w:
-		f.waiting[i] = w
-		f.behind += int64(len(data))
-	default:
-		f.lost++
-	}
+	f.behind += bytes
+	return true
 }
 
 // write is the goroutine that writes.
