@@ -42,6 +42,13 @@ func (s *scheduler) next() (next *sequence) {
 // start gives a sequence a state, with all that is computed of its tokens, unless that and what runs would soon need more pages than
 // there are. A request that runs alone has room, or Submit had refused it.
 func (s *scheduler) start(q *sequence) bool {
+	need := s.pool.Takes(0)
+	for _, r := range s.running {
+		need.Add(s.growth(r, r.state))
+	}
+	if !need.Within(s.pool.Free()) { // what it needs itself is not worth finding out
+		return false
+	}
 	var st *state.Sequence
 	var miss string
 	if q.lead != nil {
@@ -49,10 +56,7 @@ func (s *scheduler) start(q *sequence) bool {
 	} else {
 		st, miss = s.begin(q)
 	}
-	need := s.growth(q, st)
-	for _, r := range s.running {
-		need.Add(s.growth(r, r.state))
-	}
+	need.Add(s.growth(q, st))
 	if len(s.running) > 0 && !need.Within(s.pool.Free()) {
 		st.Free()
 		return false
