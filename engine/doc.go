@@ -31,7 +31,7 @@
 // step and when they end, are cancelled or preempted; where the pool has no other page left, it gives up those that nobody uses.
 // scheduler.cut is where a chunk ends so that a state can be kept there.
 //
-// A drafter puts guesses into sequence.drafts of those that decode (sequence.decodes), between apply and plan. apportion cuts them to
-// what has room, reserve drops them where pages lack, pack makes rows of them, take compares, hear truncates what was not drawn. They
-// are gone after the step.
+// A spec.Speculator puts guesses into sequence.drafts of those that decode (sequence.decodes), between apply and plan (draft.go). apportion
+// cuts them to what has room, reserve drops them where pages lack, pack makes rows of them, take compares, hear truncates what was not
+// drawn. They are gone after the step. What it takes from a step, it takes in forward.
 package engine
