@@ -42,8 +42,11 @@ func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) comp
 func (b *buffer) lost(dst []float32, r int) {
 	blocks := len(dst) / blockLen
 	x, panel := b.row(r, len(dst)), b.panels[r/panelRows*blocks:][:blocks]
-	for i, v := range x {
-		p := &panel[i/blockLen]
-		dst[i] = v - float32(p.d[r%panelRows]*float32(p.q[r%panelRows][i%blockLen]))
+	for at := range panel {
+		d, q := panel[at].d[r%panelRows], &panel[at].q[r%panelRows]
+		in, out := (*[blockLen]float32)(x[at*blockLen:]), (*[blockLen]float32)(dst[at*blockLen:])
+		for i, v := range in {
+			out[i] = v - float32(d*float32(q[i]))
+		}
 	}
 }

@@ -43,9 +43,9 @@ type tileScratch struct {
 
 // panel multiplies outputs [16*from, 16*to) by up to eight rows.
 func (s *step) panel(y []float32, p *packed, t *tileScratch, rows, from, to int) {
-	x := t.float
+	x, all := t.float, s.kernels.dot[p.layout]
 	for g := from; g < to; g++ {
-		tiles := s.kernels.dot[p.layout]
+		tiles := all
 		for r := 0; r < rows; r += t.rows {
 			for tiles[0].rows > rows-r && len(tiles) > 1 {
 				tiles = tiles[1:]
