@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"math/bits"
 	"slices"
 	"sort"
 )
@@ -8,50 +9,124 @@ import (
 // meter is how long something takes, by its size: of each size the median of the last few times, and a line between them. The first two
 // times of a size do not count: a device may have to prepare for it (CUDA's graphs).
 type meter struct {
-	sizes []int // that are known, ascending
-	times map[int]*times
+	sizes  []int // that are known, ascending
+	times  map[int]*times
+	recent []sighting // the last few times, of any size
 }
 
-// times are the last few, in seconds.
+// few is how many times count.
+const few = 9
+
+// times are the last few of a size, in seconds.
 type times struct {
-	last   [9]float64
-	n      int
+	seen   int // times of the size, less those that do not count
+	last   []float64
 	median float64
 }
+
+// sighting is a time, and what it is to what was known of its size.
+type sighting struct {
+	size           int
+	seconds, ratio float64
+}
+
+func (t *times) add(seconds float64) {
+	if t.last = append(t.last, seconds); len(t.last) > few {
+		t.last = t.last[1:]
+	}
+	t.median = median(t.last)
+}
+
+// median is the smaller of the two where there are two.
+func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[(len(x)-1)/2] }
 
 // preparing is how many times of a size do not count.
 const preparing = 2
 
+// rounded is a size with its neighbours, so that there are few to be learned: up to 8 each is its own, then an eighth to a quarter larger
+// ones are one.
+func rounded(size int) int {
+	if size <= 8 {
+		return size
+	}
+	unit := 1 << (bits.Len(uint(size-1)) - 3)
+	return (size + unit - 1) / unit * unit
+}
+
 // learn hears of a time.
 func (m *meter) learn(size int, seconds float64) {
+	size = rounded(size)
 	if m.times == nil {
 		m.times = map[int]*times{}
 	}
 	t := m.times[size]
 	if t == nil {
-		t = &times{n: -preparing}
+		t = &times{seen: -preparing}
 		m.times[size] = t
 	}
-	t.n++
-	if t.n <= 0 {
+	t.seen++
+	switch {
+	case t.seen < 1:
 		return
-	}
-	if t.n == 1 {
+	case t.seen == 1:
 		i, _ := slices.BinarySearch(m.sizes, size)
 		m.sizes = slices.Insert(m.sizes, i, size)
+		t.add(seconds)
+	default:
+		s := sighting{size, seconds, seconds / t.median}
+		t.add(seconds)
+		m.shift(s)
 	}
-	t.last[(t.n-1)%len(t.last)] = seconds
-	sorted := slices.Clone(t.last[:min(t.n, len(t.last))])
-	slices.Sort(sorted)
-	t.median = sorted[(len(sorted)-1)/2]
 }
 
-// known reports whether anything of the kind was timed.
-func (m *meter) known() bool { return len(m.sizes) > 0 }
+// shift hears how a time compares with what was known of its size. Where most of the last few are longer, or shorter, all is: others
+// compute on the machine, or have ended. What sizes take that have not been seen since is corrected.
+func (m *meter) shift(s sighting) {
+	const much = 1.25
+	if m.recent = append(m.recent, s); len(m.recent) < few {
+		return
+	}
+	ratios := make([]float64, few)
+	for i, r := range m.recent {
+		ratios[i] = r.ratio
+	}
+	now := median(ratios)
+	if now < much && now > 1/much {
+		m.recent = m.recent[1:]
+		return
+	}
+	fresh := map[int]bool{}
+	for _, r := range m.recent[few/2:] {
+		if t := m.times[r.size]; !fresh[r.size] {
+			fresh[r.size], t.last = true, nil
+		}
+		m.times[r.size].add(r.seconds)
+	}
+	for size, t := range m.times {
+		if !fresh[size] {
+			for i := range t.last {
+				t.last[i] *= now
+			}
+			t.median *= now
+		}
+	}
+	m.recent = nil
+}
+
+// known reports whether a size was timed often enough that one odd time does not count.
+func (m *meter) known() bool {
+	for _, t := range m.times {
+		if t.seen >= 3 {
+			return true
+		}
+	}
+	return false
+}
 
 // of is the time of a size, 0 where nothing is known. Sizes between known ones lie on a line; from one known size alone, half of its time
 // is taken to be there at any size; beyond the known ones the line through the last two goes on, and never falls.
 func (m *meter) of(size int) float64 {
+	size = rounded(size)
 	at := func(i int) (x, y float64) { return float64(m.sizes[i]), m.times[m.sizes[i]].median }
 	last := len(m.sizes) - 1
 	if last < 0 {

@@ -6,7 +6,7 @@ import (
 )
 
 // gain is by how much drafts must make a step better than none do: what is measured is not exact, and what is not drafted costs nothing.
-const gain = 1.03
+const gain = 1.05
 
 // choice is guesses that could be made for a sequence.
 type choice struct {
@@ -39,7 +39,8 @@ func better(rows int, a, b choice, step, draft func(int) float64) choice {
 // depths is how many drafts of each sequence pay, of a step that has so many rows without any.
 //
 // The best drafts come first, whosever they are; each makes more tokens likely and takes more time; and of all such steps the one with
-// the most tokens a second is chosen, if that is well above the one without drafts.
+// the most tokens a second is chosen, if that is well above the one without drafts. Sizes that are rounded ones are preferred, for a GPU
+// prepares for each.
 func depths(rows int, choices []choice, step, draft func(int) float64) (chosen []int, pays bool) {
 	type place struct {
 		sequence int
@@ -68,7 +69,11 @@ func depths(rows int, choices []choice, step, draft func(int) float64) (chosen [
 			deep[at]++
 		}
 		tokens += p.chance
-		if rate := tokens / (step(rows+n+1) + guessing); rate > best {
+		size := rows + n + 1
+		if size != rounded(size) && n < len(order)-1 {
+			continue
+		}
+		if rate := tokens / (step(size) + guessing); rate > best {
 			best, pays = rate, true
 			copy(chosen, depth)
 		}

@@ -14,6 +14,7 @@ type Speculator struct {
 	always  bool // as deep as there is room for, whatever it costs: for tests and measurements
 	all     [Sights]acceptance
 	steps   meter
+	drafted int // steps in a row with drafts
 	idle    int // times in a row that no draft was made, though some could have been
 	wait    int // such times until the next try
 	trying  int // drafts of a try that are still to come
@@ -31,6 +32,7 @@ const (
 	patience    = 64   // first wait for a try
 	mostPatient = 2048 // and the last
 	tries       = 4    // rounds of a try
+	plain       = 40   // steps with drafts until one has none, so that it is known what such a step takes
 )
 
 // New makes a speculator of drafts up to a depth.
@@ -153,6 +155,12 @@ func (s *Speculator) choose(decoding int, asks []*Ask) {
 	switch {
 	case pays:
 		s.idle, s.wait, s.trying = 0, patience, 0
+		if s.drafted++; s.drafted > plain {
+			s.drafted = 0
+			for _, a := range asks {
+				a.Depth = 0
+			}
+		}
 	case s.trying > 0:
 		s.trying--
 		asks[0].Depth = 1
