@@ -80,7 +80,7 @@ func (m *meter) learn(size int, seconds float64) {
 }
 
 // shift hears how a time compares with what was known of its size. Where most of the last few are longer, or shorter, all is: others
-// compute on the machine, or have ended. What sizes take that have not been seen since is corrected.
+// compute on the machine, or have ended. What sizes take that have not been seen since is then not known.
 func (m *meter) shift(s sighting) {
 	const much = 1.25
 	if m.recent = append(m.recent, s); len(m.recent) < few {
@@ -104,12 +104,10 @@ func (m *meter) shift(s sighting) {
 	}
 	for size, t := range m.times {
 		if !fresh[size] {
-			for i := range t.last {
-				t.last[i] *= now
-			}
-			t.median *= now
+			t.seen, t.last = min(t.seen, 0), nil
 		}
 	}
+	m.sizes = slices.DeleteFunc(m.sizes, func(size int) bool { return !fresh[size] })
 	m.recent = nil
 }
 
