@@ -128,20 +128,23 @@ func (s *scheduler) failAll(err error) {
 
 // plan prepares the next step; nil: there is nothing to compute.
 func (s *scheduler) plan() *step {
-	for s.turn++; ; {
-		s.admit()
+	s.turn++
+	for s.admit(); len(s.running) > 0; {
 		s.apportion()
 		s.reserve()
 		order := slices.DeleteFunc(slices.Clone(s.running), func(q *sequence) bool { return q.rows == 0 })
-		switch {
-		case len(order) > 0:
+		if len(order) > 0 {
 			slices.SortStableFunc(order, func(a, b *sequence) int { return cmp.Compare(a.rows, b.rows) }) // decode rows first
 			return s.pack(order)
-		case len(s.running) == 0:
-			return nil
 		}
-		s.preempt(s.running[len(s.running)-1]) // it was to be computed alone, and lacks pages
+		if len(s.running) > 0 { // all rows were the youngest's, who lacks pages: the others go on
+			s.preempt(s.running[len(s.running)-1])
+		}
+		if len(s.running) == 0 {
+			s.admit()
+		}
 	}
+	return nil
 }
 
 // apportion chooses how many rows of each running sequence the step computes: what decodes, whole, then prompts, as many as do not

@@ -41,11 +41,15 @@ func (p *Pool) Takes(positions int) Pages {
 	return n
 }
 
-// Holds is the pages that the sequence holds, shared ones included.
+// Holds is the pages that the sequence holds, shared ones included, but for one that the next position has to copy.
 func (s *Sequence) Holds() Pages {
 	n := make(Pages, len(s.tables))
 	for k, table := range s.tables {
-		if n[k] = len(table) - s.gone[k]; !s.pool.kinds[k].isDelta() {
+		n[k] = len(table) - s.gone[k]
+		if s.shared(k) {
+			n[k]--
+		}
+		if !s.pool.kinds[k].isDelta() {
 			continue
 		}
 		for _, page := range table[s.gone[k]:] { // two or three, and those that a long step did not keep
