@@ -223,11 +223,12 @@ func (h *Head) Forward(b *compute.Batch, s *state.View, shares []Share) func(com
 	}
 }
 
-// Draft guesses a token for each sequence in a step of the layer, as long as any wants more.
+// Draft guesses a token for each sequence in a step of the layer, as long as any wants more. Where many rows of a sequence have waited, all but
+// the last are only remembered.
 func (h *Head) Draft(asks []*Ask) error {
 	var active []*Ask
-	var b compute.Batch
-	var hidden []int32
+	var b, late compute.Batch
+	var hidden, waited []int32
 	for _, a := range asks {
 		m := a.memory().(*headMemory)
 		n := len(a.Tokens) - 1 - m.from
@@ -235,18 +236,22 @@ func (h *Head) Draft(asks []*Ask) error {
 			continue
 		}
 		for i := range n {
-			b.Add(a.Tokens[m.from+i+1], m.from+i-m.base, len(active), i == n-1)
-			hidden = append(hidden, int32(m.place+i))
+			to, from := &b, &hidden
+			if n > h.most && i < n-1 {
+				to, from = &late, &waited
+			}
+			to.Add(a.Tokens[m.from+i+1], m.from+i-m.base, len(active), i == n-1)
+			*from = append(*from, int32(m.place+i))
 		}
 		m.guessed, m.rows = true, 0
 		active = append(active, a)
 	}
 	for memory := h.kept; len(active) > 0; memory = h.guessed {
 		var err error
-		if active, err = h.guess(active, &b, memory, hidden); err != nil {
+		if active, err = h.guess(active, &b, memory, hidden, &late, waited); err != nil {
 			return err
 		}
-		b, hidden = compute.Batch{}, hidden[:0]
+		b, late, hidden = compute.Batch{}, compute.Batch{}, hidden[:0]
 		deeper := active[:0]
 		for i, a := range active {
 			m := a.memory().(*headMemory)
@@ -262,9 +267,9 @@ func (h *Head) Draft(asks []*Ask) error {
 	return nil
 }
 
-// guess computes rows of the layer and appends a draft to each ask. The asks that it returns are those that got one, in the order of
-// the rows that are left in Head.guessed.
-func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hidden []int32) ([]*Ask, error) {
+// guess computes rows of the layer, after rows that have waited, and appends a draft to each ask. The asks that it returns are those
+// that were given, in the order of the rows that are left in Head.guessed.
+func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hidden []int32, late *compute.Batch, waited []int32) ([]*Ask, error) {
 	began := time.Now()
 	draws, states := draws(asks), make([]*state.Sequence, len(asks))
 	for i, a := range asks {
@@ -276,13 +281,16 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 	}
 	view := h.pool.View(states...)
 	picks, err := h.device.Sample(func(ops compute.Ops) compute.Tensor {
+		if late.Rows() > 0 {
+			h.layer.Remember(ops, late, ops.Kept(h.kept, waited), view)
+		}
 		ops.Keep(h.guessed, h.layer.Draft(ops, b, ops.Kept(memory, hidden), view), b.Logits, first)
 		return h.layer.Guess(ops, ops.Kept(h.guessed, first))
 	}, draws)
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
 	}
-	if b.Rows() <= len(asks)*h.most { // not where many had waited
+	if late.Rows() == 0 {
 		h.times.learn(len(asks), time.Since(began).Seconds())
 	}
 	return took(asks, picks), nil
