@@ -142,7 +142,7 @@ func race(m machine, streams, tokens int, chances []float64, noisy bool, seed ui
 	return plain / clock
 }
 
-// The built-in model on two cores and on one, its layer's guesses, and devices at the ends of what there may be.
+// Times much like the built-in model's on two cores and on one, and devices at the ends of what there may be.
 var machines = []machine{
 	{"two cores", table(map[int]float64{1: 0.244, 2: 0.268, 3: 0.305, 4: 0.38, 8: 0.70, 16: 1.20, 32: 2.4}), table(map[int]float64{1: 0.06, 2: 0.065, 4: 0.11, 16: 0.40}), 1},
 	{"one core", table(map[int]float64{1: 0.39, 2: 0.43, 3: 0.60, 4: 0.79, 8: 1.36, 16: 2.8, 32: 5.6}), table(map[int]float64{1: 0.106, 2: 0.13, 4: 0.2, 16: 0.7}), 1},
