@@ -144,7 +144,7 @@ func (d *Device) capture(list []launch) (*graph, error) {
 func (d *Device) launchAll(list []launch) error {
 	for i := range list {
 		l := &list[i]
-		if n := int(l.shared); n > l.kernel.shared { // beyond 48 KiB a function must be allowed to
+		if n := int(l.shared); n > l.kernel.shared { // beyond 48 KiB, with what it declares itself, a function must be allowed to
 			if err := check(d.driver, d.driver.functionSetShared(l.kernel.function, n), "cuFuncSetAttribute(%s, %d bytes of dynamic shared memory)", l.kernel.name, n); err != nil {
 				return err
 			}

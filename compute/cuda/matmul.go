@@ -45,7 +45,7 @@ type siblings struct {
 // How matmul_hopper.cu shares its work: the constants there.
 const (
 	hopperOutputs = 128 // of a tile of y
-	hopperStages  = 8   // at most
+	hopperStages  = 16  // at most, of both rings
 	hopperSegment = 512 // of K
 )
 
@@ -72,32 +72,36 @@ func (s *step) hopper(rows int, in *buffer, p sibling) {
 func (s *step) hopperLaunch(rows int, in *buffer, all []sibling) (launch, error) {
 	w := all[0].w
 	// Plan of matmul_hopper.cu.
-	depth, threads, perMultiprocessor, budget := 2, 320, 2, 80<<10
+	depth, held, threads, perMultiprocessor, budget := 2, 2, 320, 2, 108<<10
 	switch in.tile {
 	case 64:
-		depth, perMultiprocessor, budget = 1, 1, 104<<10
+		depth, held, perMultiprocessor, budget = 1, 3, 1, 200<<10
 	case 128:
-		depth, threads, perMultiprocessor, budget = 1, 384, 1, 200<<10
+		depth, held, threads, perMultiprocessor, budget = 1, 3, 384, 1, 208<<10
 	}
-	stage := depth * (2*tileK*in.tile + 2*w.layout.bytes)
-	stages := max(2, min(hopperStages, budget/stage))
+	tiles := 4 // of K a stage of weights
+	if w.layout == layoutF16 {
+		tiles = 2
+	}
+	stage, weights := depth*2*tileK*in.tile, held*tiles*2*w.layout.bytes
+	stages := min(hopperStages-held, (budget-weights)/stage)
 
-	tiles, segments := 0, ceilDiv(w.k, hopperSegment)
+	outputs, segments := 0, ceilDiv(w.k, hopperSegment)
 	for _, p := range all {
-		tiles += ceilDiv(p.w.n, hopperOutputs) * ceilDiv(rows, in.tile)
+		outputs += ceilDiv(p.w.n, hopperOutputs) * ceilDiv(rows, in.tile)
 	}
 	blocks := s.multiprocessors * perMultiprocessor
-	whole := in.tile == 128 && tiles >= blocks*3/4
+	whole := in.tile == 128 && outputs >= blocks*3/4
 	var partials pointer
 	if whole {
-		blocks = min(blocks, tiles)
+		blocks = min(blocks, outputs)
 	} else {
-		blocks = min(blocks, tiles*segments)
-		if tiles*segments*blocks > math.MaxInt32 {
-			return launch{}, fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", tiles, segments, blocks)
+		blocks = min(blocks, outputs*segments)
+		if outputs*segments*blocks > math.MaxInt32 {
+			return launch{}, fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", outputs, segments, blocks)
 		}
 		var err error
-		if partials, err = s.partialSums(4 * min(tiles, blocks) * segments * hopperOutputs * in.tile); err != nil {
+		if partials, err = s.partialSums(4 * min(outputs, blocks) * segments * hopperOutputs * in.tile); err != nil {
 			return launch{}, err
 		}
 	}
@@ -112,7 +116,7 @@ func (s *step) hopperLaunch(rows int, in *buffer, all []sibling) (launch, error)
 	}
 	args = append(args, in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), flag(whole), i32(stages), f32(1/in.scale))
 	kernel := s.kernel(fmt.Sprintf("matmul_hopper_%s_%d", w.layout.name, in.tile))
-	return newLaunch(kernel, shape{grid: grid(blocks, 1), block: threads, shared: stages * stage}, args...), nil
+	return newLaunch(kernel, shape{grid: grid(blocks, 1), block: threads, shared: stages*stage + weights}, args...), nil
 }
 
 // partialSums is memory that matmul_hopper shares partial sums through: all ones between launches, which says that nothing is there.

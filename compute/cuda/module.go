@@ -70,7 +70,7 @@ func (d *Device) loadModules() error {
 			if err := check(d.driver, s, "cuModuleGetFunction(%s)", k.Name); err != nil {
 				return err
 			}
-			d.kernels[k.Name] = &kernel{name: k.Name, params: k.Params, shared: 48 << 10, function: f, dependent: d.major >= 9}
+			d.kernels[k.Name] = &kernel{name: k.Name, params: k.Params, shared: 40 << 10, function: f, dependent: d.major >= 9}
 		}
 	}
 	return nil

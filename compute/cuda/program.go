@@ -14,15 +14,15 @@ import (
 // A program is launches of a step with few rows that run as one: kernels/program.cuh says how, and why. Steps are recorded as ever;
 // when a list of launches becomes a graph, runs of launches that a program knows become one launch (fuse).
 
-// programTiles are the rows of an operand's tile that there are programs for: with more rows kernels of their own are faster. programRing is
-// the bytes of shared memory of a block's ring.
+// programTiles are the rows of an operand's tile that there are programs for: with more rows kernels of their own are faster.
 var programTiles = []int{8, 16}
 
 const (
-	programRing    = 208 << 10
-	programGroups  = 2 // warpgroups that multiply, 64 outputs each: GROUPS of kernels/program.cuh
-	programThreads = 128*programGroups + 64
-	programPages   = 10 // of the KV cache for each of its blocks, beyond which attention is faster as a kernel
+	programRings    = 178 << 10 // bytes of shared memory of a block's rings
+	programStages   = 16        // of a ring of weights, at most
+	programUsers    = 8         // warps that compute: USERS of kernels/program.cuh
+	programBringers = 4         // warps that bring what those need
+	programPages    = 10        // of the KV cache for each of its blocks, beyond which attention is faster as a kernel
 )
 
 // programLayouts are the packed forms that it multiplies by.
@@ -73,7 +73,7 @@ var operations = func() (all []operation) {
 const (
 	ropeKeys, ropeHeads, ropeKVHeads, ropeDim                                                                 = 1, 6, 7, 8
 	appendPages, appendKeys, appendValues, appendSlots, appendTables, appendStride, appendLayers, appendLayer = 0, 1, 2, 4, 5, 6, 7, 8
-	matmulOperand, matmulPartials, matmulKTiles, matmulStages                                                 = 12, 13, 14, 17
+	matmulOperand                                                                                             = 12
 )
 
 // programDims are the widths of heads that there are programs for; programTurned is the widest head that they turn.
@@ -196,13 +196,8 @@ func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
 // program brings a draft to the device.
 func (d *Device) program(p *draft) (launch, pointer, error) {
-	stage, stages := p.stage(programRing)
-	sums, err := d.partialSums(p.place(0, stage))
-	if err != nil {
-		return launch{}, 0, err
-	}
-	p.place(sums, stage)
 	if d.gate == 0 {
+		var err error
 		if d.gate, err = d.alloc(256, "a program's counter"); err != nil {
 			return launch{}, 0, err
 		}
@@ -226,90 +221,34 @@ func (d *Device) program(p *draft) (launch, pointer, error) {
 	if err := check(d.driver, d.driver.streamSynchronize(d.stream), "cuStreamSynchronize"); err != nil {
 		return launch{}, at, d.broken(err)
 	}
-	sh := shape{grid: grid(p.blocks, 1), block: programThreads, shared: stages * stage}
-	l := newLaunch(d.kernel(fmt.Sprintf("program_%d_%d", p.tile, cmp.Or(p.dim, programDims[0]))), sh, at.arg(), i32(len(p.list)), d.gate.arg(), i32(stage), i32(stages))
+	r := p.rings()
+	sh := shape{grid: grid(p.blocks, 1), block: 32 * (programUsers + programBringers), shared: r.page*r.pages + programUsers*r.strip*r.strips}
+	l := newLaunch(d.kernel(fmt.Sprintf("program_%d_%d", p.tile, cmp.Or(p.dim, programDims[0]))), sh,
+		at.arg(), i32(len(p.list)), d.gate.arg(), i32(r.page), i32(r.pages), i32(r.strip), i32(r.strips))
 	l.cooperative = true
 	return l, at, nil
 }
 
-// place shares the matmuls among the program's blocks and gives those of each phase partial sums of their own, from a place on. It returns
-// the bytes that all phases need.
-func (p *draft) place(sums pointer, stage int) (most int) {
-	used := 0
+// rings are where pages of the KV cache and weights pass: bytes of a stage, and stages; of weights, of each using warp. A stage of weights
+// is 16 outputs of four tiles of K, of f16 two. A warp may wait for two at a time.
+type rings struct{ page, pages, strip, strips int }
+
+// rings gives the weights what two stages of pages leave.
+func (p *draft) rings() (r rings) {
 	for i := range p.list {
-		in := &p.list[i]
-		if i > 0 && in.phase != p.list[i-1].phase {
-			used = 0
+		name := operations[p.list[i].operation].name
+		if name == "attend_f16" {
+			r.page, r.pages = compute.Page*compute.KVF16.RowBytes(p.dim), 2
 		}
-		if p.matmul(in) {
-			in.x = int32(min(p.blocks, p.tiles(in)*p.segments(in)))
-			in.args[matmulPartials] = uint64(sums) + uint64(used)
-			in.args[matmulStages] = uint64(min(hopperSegment/tileK, stage/p.perK(in)))
-			used += p.partials(in)
-		}
-		most = max(most, used)
-	}
-	return most
-}
-
-func (p *draft) matmul(in *instruction) bool {
-	return strings.HasPrefix(operations[in.operation].name, "matmul_")
-}
-
-// perK is what a stage holds for each tile of K of a matmul: x, and W for each warpgroup.
-func (p *draft) perK(in *instruction) int {
-	name := strings.TrimPrefix(operations[in.operation].name, "matmul_")
-	i := slices.IndexFunc(programLayouts, func(l *layout) bool { return l.name == name })
-	return 2*tileK*p.tile + programGroups*programLayouts[i].bytes
-}
-
-// partials is the bytes of partial sums of a matmul; tiles and segments are what kernels/cut.cuh cuts it into.
-func (p *draft) partials(in *instruction) int {
-	return 4 * min(p.tiles(in), int(in.x)) * p.segments(in) * 64 * programGroups * p.tile
-}
-
-func (p *draft) tiles(in *instruction) (n int) {
-	for i := range 3 {
-		n += ceilDiv(int(in.args[4*i+3]), 64*programGroups)
-	}
-	return n
-}
-
-func (p *draft) segments(in *instruction) int {
-	return ceilDiv(int(in.args[matmulKTiles])*tileK, hopperSegment)
-}
-
-// stage chooses the bytes of a stage: of 4 to 6 stages, or 3 where a page of the KV cache has to fit, those that fill the ring best, by the
-// weight that the program reads most of.
-func (p *draft) stage(ring int) (stage, stages int) {
-	least := 0
-	read := map[int]int{} // tiles of weights, by perK
-	for i := range p.list {
-		in := &p.list[i]
-		if operations[in.operation].name == "attend_f16" {
-			least = max(least, compute.Page*compute.KVF16.RowBytes(p.dim))
-		} else if p.matmul(in) {
-			least = max(least, p.perK(in))
-			for i := range 3 {
-				read[p.perK(in)] += int(in.args[4*i+3]) * int(in.args[matmulKTiles])
+		if name, ok := strings.CutPrefix(name, "matmul_"); ok {
+			l := programLayouts[slices.IndexFunc(programLayouts, func(l *layout) bool { return l.name == name })]
+			bytes := l.bytes
+			if l == layoutF16 {
+				bytes /= 2
 			}
+			r.strip = max(r.strip, bytes)
 		}
 	}
-	heaviest := 0
-	for k, n := range read {
-		if n*k > read[heaviest]*heaviest {
-			heaviest = k
-		}
-	}
-	best := 0
-	for n := 3; n <= 6; n++ {
-		size := ring / n / 128 * 128
-		if size < least {
-			break
-		}
-		if used := n * min(hopperSegment/tileK, size/heaviest) * heaviest; used >= best || n == 4 {
-			best, stage, stages = used, size, n
-		}
-	}
-	return stage, stages
+	r.strips = min(programStages, (programRings-r.page*r.pages)/programUsers/r.strip)
+	return r
 }

@@ -15,8 +15,9 @@
                                 int stride, int layers, int layer, int dim) {                                                     \
         start();                                                                                                                  \
         int row = blockIdx.x, slot = slots[row], pos = positions[row];                                                            \
+        size_t at = ((size_t)row * gridDim.y + blockIdx.y) * dim;                                                                 \
         if (slot >= 0)                                                                                                            \
-            append_head<P>(kv, k, v, tables[(size_t)slot * stride + pos / PAGE], pos, layers, layer, dim, row, blockIdx.y, gridDim.y, threadIdx.x); \
+            append_head<P>(kv, k + at, v + at, tables[(size_t)slot * stride + pos / PAGE], pos, layers, layer, dim, blockIdx.y, gridDim.y, threadIdx.x); \
     }
 APPEND(f16, PutF16)
 APPEND(q8_0, PutQ8_0)

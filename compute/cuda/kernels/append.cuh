@@ -45,14 +45,12 @@ struct PutE4M3 {
     }
 };
 
-// append_head is one head of a row, by a warp.
+// append_head is one head of a row, its key at k and its value at v, by a warp.
 template <class P>
-__device__ __forceinline__ void append_head(uint8_t* kv, const float* k, const float* v, int page, int pos, int layers, int layer, int dim, int row, int head, int heads,
-                                            int lane) {
+__device__ __forceinline__ void append_head(uint8_t* kv, const float* k, const float* v, int page, int pos, int layers, int layer, int dim, int head, int heads, int lane) {
     int at = pos % PAGE;
     uint8_t* keys = kv + page_at<typename P::Format>(page, layers, layer, heads, head, dim);
     uint8_t* values = keys + P::Format::tile(dim);
-    k += ((size_t)row * heads + head) * dim, v += ((size_t)row * heads + head) * dim;
     bool finite = true;
     for (int d = lane; d < dim; d += 32)
         finite &= !__hisinf(__float2half_rn(k[d])) && !__hisinf(__float2half_rn(v[d])) && k[d] == k[d] && v[d] == v[d];

@@ -19,14 +19,16 @@ __device__ void attend_few(const Attention& a) {
     launch_next();
     Work k = load_work(a.work + blockIdx.y);
     if (k.rows == 0) return;
-    if (threadIdx.x == 0) ring_init(STAGES, USERS);
+    if (threadIdx.x == 0) ring_init(0, STAGES, 2, USERS);
     __syncthreads();
     int w = threadIdx.x / 32;
     Ring ring{TILE, STAGES, 0, w >= USERS};
     if (w >= USERS) {
-        bool fresh = w > USERS;
-        bring_pages<D, F>(ring, a, k, blockIdx.x, fresh, [&] {
-            if (fresh) wait_for_earlier(), copies_see_writes();
+        bool fresh = w > USERS, waited = false;
+        bring_pages<D, F>(ring, a, k, blockIdx.x, [&](int p) {
+            if ((p >= k.fresh) != fresh) return false;
+            if (fresh && !waited) wait_for_earlier(), copies_see_writes(), waited = true;
+            return true;
         });
         return;
     }

@@ -94,23 +94,21 @@ __device__ __forceinline__ void load_values(Q8_0, uint32_t (&b)[4], uint32_t at,
     b[0] = Q8_0::pair(r[0], s[0]), b[1] = Q8_0::pair(r[0] >> 16, s[4]), b[2] = Q8_0::pair(r[1], s[8]), b[3] = Q8_0::pair(r[1] >> 16, s[12]);
 }
 
-// bring_pages fills the stages with the pages of a work, keys and values apart: those that the step writes, after ready(), or those that
-// it does not. A whole warp calls it.
-template <int D, class F, class Ready>
-__device__ __forceinline__ void bring_pages(Ring& ring, const Attention& a, const Work& k, int block, bool fresh, Ready ready) {
+// bring_pages fills the stages with the pages of a work, keys and values apart: those that the warp is to bring, by mine(page), which may
+// wait until the page is there. A whole warp calls it.
+template <int D, class F, class Mine>
+__device__ __forceinline__ void bring_pages(Ring& ring, const Attention& a, const Work& k, int block, Mine mine) {
     constexpr int TILE = F::tile(D);
     int lane = threadIdx.x % 32, page = 0;
-    bool waited = false;
     for (int p = k.first; p < k.end; p++) {
         int i = p - k.first;
         if (i % 32 == 0 && p + lane < k.end) page = a.tables[(size_t)k.slot * a.stride + p + lane];
         const uint8_t* from = a.kv + page_at<F>(__shfl_sync(~0u, page, i % 32), a.layers, a.layer, a.kvHeads, block % a.kvHeads, D);
-        bool mine = (p >= k.fresh) == fresh;
-        if (mine && !waited) ready(), waited = true;
+        bool brings = mine(p);
         for (int j = 0; j < 2; j++) {
             if (lane == 0) {
                 ring.wait_empty();
-                if (mine) {
+                if (brings) {
                     barrier_expect(ring.full(), TILE);
                     bulk_copy(ring.at(), from + j * TILE, TILE, ring.full());
                 } else {
@@ -164,7 +162,7 @@ __device__ __forceinline__ void merge(const Attention& a, const Work& k, int blo
                     float2 add[AHEAD];
 #pragma unroll
                     for (int j = 0; j < AHEAD; j++)
-                        if (e + j < count) add[j] = __ldcg((const float2*)(entry(e0 + e + j) + 2 * M) + x);
+                        add[j] = e + j < count ? __ldcg((const float2*)(entry(e0 + e + j) + 2 * M) + x) : float2{};
 #pragma unroll
                     for (int j = 0; j < AHEAD; j++)
                         if (e + j < count) {

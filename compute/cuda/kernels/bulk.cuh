@@ -30,6 +30,15 @@ __device__ __forceinline__ void barrier_wait(uint64_t* b, int parity) {
         "done: }" ::"r"(shared_address(b)), "r"(parity) : "memory");
 }
 
+// barrier_passed asks the same and does not wait.
+__device__ __forceinline__ bool barrier_passed(uint64_t* b, int parity) {
+    uint32_t passed;
+    asm volatile("{.reg .pred P;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 P,[%1],%2;\n"
+                 "selp.u32 %0,1,0,P; }" : "=r"(passed) : "r"(shared_address(b)), "r"(parity) : "memory");
+    return passed;
+}
+
 // bulk_copy brings consecutive bytes, a multiple of 16, and tells the barrier.
 __device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes, uint64_t* b) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(shared_address(to)), "l"(from),

@@ -13,7 +13,7 @@ __device__ void embed(float* x, const int* tokens, const uint8_t* w, const float
     float up = scales[token];
     for (int i = threadIdx.x; i < ktiles * 4; i += 128) { // a lane of a tile's fragments
         int kt = i / 4, q = i % 4;
-        L tile(tiles + (size_t)kt * L::bytes, row / 16 * 32 + row % 8 * 4 + q);
+        L tile(tiles + strip_at<L>(row / 16, kt, ktiles), row % 8 * 4 + q);
 #pragma unroll
         for (int ks = 0; ks < 4; ks++) {
             uint32_t a[4];

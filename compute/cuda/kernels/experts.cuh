@@ -53,7 +53,10 @@ template <class L, int NT>
 __device__ __forceinline__ void fetch(uint8_t* stage, const Source& s, int kt, int t) {
 #pragma unroll
     for (int m = 0; m < 2; m++)
-        for (int i = t; i < L::bytes / 16; i += 128) copy16(stage + m * L::bytes + 16 * i, s.w[m] + (size_t)kt * L::bytes + 16 * i);
+        for (int i = t; i < L::bytes / 16; i += 128) {
+            int strip = i / (L::strip / 16), in = i % (L::strip / 16);
+            copy16(stage + m * L::bytes + 16 * i, s.w[m] + strip_at<L>(strip, kt, s.ktiles) + 16 * in);
+        }
     for (int i = t; i < 8 * NT * 8; i += 128) {
         int r = i % (8 * NT), k8 = i / (8 * NT);
         int place = s.first + min(r, s.count - 1); // rows beyond the last are columns of their own: any will do
@@ -66,7 +69,8 @@ __device__ __forceinline__ void fetch(uint8_t* stage, const Source& s, int kt, i
 template <class L, int NT>
 __device__ __forceinline__ void multiply_tile(float (&c)[2][NT][4], const uint8_t* stage, int t) {
     const uint8_t* x = stage + 2 * L::bytes + t % 32 / 4 * 16 + t % 4 * 4;
-    L a0(stage, t), a1(stage + L::bytes, t);
+    const uint8_t* strip = stage + t / 32 * L::strip;
+    L a0(strip, t % 32), a1(strip + L::bytes, t % 32);
 #pragma unroll
     for (int ks = 0; ks < 4; ks++) {
         uint32_t f0[4], f1[4];

@@ -7,7 +7,7 @@
 struct MX4 : Coded<4, false, 32> {
     using Coded<4, false, 32>::Coded;
     __device__ __forceinline__ void fragment(int ks, uint32_t (&a)[4]) const {
-        half2 s = *(const half2*)(scale + ks * 16 / GROUP * 32 * entry);
+        half2 s = *(const half2*)(scale + ks * 16 / GROUP * 8 * entry);
         const uint32_t l[4] = {lo.x, lo.y, lo.z, lo.w};
 #pragma unroll
         for (int i = 0; i < 4; i++) {

@@ -1,11 +1,14 @@
 // Layouts: how packed weights lie in memory. Weights are the A operand of mma.m16n8k16 and wgmma.m64nNk16.
 //
-// A weight [N, K] is tiles of 64 outputs x 64 k, those of 64 outputs one after another along K:
+// A weight [N, K] is tiles of 64 outputs x 64 k; a tile is four strips of 16 outputs:
 //
-//       K →   tile 0   tile 1   ...          a tile:  codes | high bits | scales           (each a multiple of 16 bytes)
-//   64 rows  ┌────────┬────────┬─ ─          thread t = 32*warp + 4*g + q of a warpgroup owns, of each k16 step ks, the
+//       K →   tile 0   tile 1   ...          a strip:  codes | high bits | scales          (each a multiple of 16 bytes)
+//   64 rows  ┌────────┬────────┬─ ─          lane 4*g + q of the warp that multiplies it owns, of each k16 step ks, the
 //            └────────┴────────┴─ ─          eight codes of its fragment: a[i] holds k = 16*ks + 2q + 8*(i/2) and k + 1
-//   64 rows  ┌────────┬────────┬─ ─          of row 16*warp + g + 8*(i%2)
+//   64 rows  ┌────────┬────────┬─ ─          of row g + 8*(i%2) of the strip
+//
+// The tiles of 64 outputs lie one run after another along K, a run being RUN tiles (the last one what is left): of strip 0, then of
+// strip 1 .. So a warp that multiplies a strip reads kilobytes at a time, as memory likes it.
 //
 // A value is code*s + m, with s and m in f16 for each group of 32 (Q6: 16) k of a row, rounded once to f16. Each row is scaled
 // by a power of two, 2^e, so that its largest value lies in [2^14, 2^15): f16 neither overflows nor runs out of small
@@ -18,16 +21,32 @@ __device__ __forceinline__ uint32_t prmt(uint32_t a, uint32_t b, uint32_t s) {
     asm("prmt.b32 %0,%1,%2,%3;" : "=r"(r) : "r"(a), "r"(b), "r"(s));
     return r;
 }
+// ONES are the halves 1024, as something that the compiler cannot know: an instruction has room for one constant of 32 bits, so the
+// other of two has to lie in a register.
+__constant__ uint32_t ONES = 0x64006400;
+
 __device__ __forceinline__ half2 as_half2(uint32_t u) { return *(half2*)&u; }
 __device__ __forceinline__ uint32_t as_bits(half2 h) { return *(uint32_t*)&h; }
 
+constexpr int RUN = 4;
+
+// PIECE is how many tiles of a run are brought at a time.
+template <class L> constexpr int PIECE = L::strip < 2048 ? RUN : RUN / 2;
+
+// strip_at is where a strip, 0 to 3, of tile kt lies behind the beginning of its 64 outputs.
+template <class L>
+__device__ __forceinline__ size_t strip_at(int strip, int kt, int ktiles) {
+    int run = kt / RUN * RUN;
+    return (size_t)run * L::bytes + (strip * min(RUN, ktiles - run) + kt - run) * L::strip;
+}
+
 // Coded is a layout of BITS-bit codes.
 //
-//   codes   8 bits: [2][128][16 bytes]: thread t's words 2*ks, 2*ks+1 are row g (k 2q, 2q+1, 2q+8, 2q+9), then row g+8
-//           else:   [128][16 bytes]: word ks of thread t; bits 4i..4i+3 and 16+4i..: the low four bits of a[i]'s two codes
-//   high    5 bits: [128] words: bits n and 16+n are the fifth bits of a[i] of step ks, n = 4*ks + i
-//           6 bits: [128][2] words, word ks/2: bits 2n, 2n+1 and 16+2n, 17+2n are the upper two, n = 4*(ks%2) + i
-//   scales  [64/GROUP][4 warps][8 g]: s of rows g and g+8; with minima m of both after them
+//   codes   8 bits: [2][32][16 bytes]: a lane's words 2*ks, 2*ks+1 are row g (k 2q, 2q+1, 2q+8, 2q+9), then row g+8
+//           else:   [32][16 bytes]: a lane's word ks; bits 4i..4i+3 and 16+4i..: the low four bits of a[i]'s two codes
+//   high    5 bits: [32] words: bits n and 16+n are the fifth bits of a[i] of step ks, n = 4*ks + i
+//           6 bits: [32][2] words, word ks/2: bits 2n, 2n+1 and 16+2n, 17+2n are the upper two, n = 4*(ks%2) + i
+//   scales  [64/GROUP][8 g]: s of rows g and g+8; with minima m of both after them
 template <int BITS, bool AFFINE, int GROUP_>
 struct Coded {
     static constexpr int GROUP = GROUP_, GROUPS = 64 / GROUP;
@@ -35,26 +54,26 @@ struct Coded {
     static constexpr int centre = AFFINE ? 0 : 1 << (BITS - 1);
     static constexpr int top = AFFINE ? (1 << BITS) - 1 : centre; // the largest |code - centre|
     static constexpr int bits = BITS;
-    static constexpr int codes = BITS == 8 ? 4096 : 2048;
-    static constexpr int high = BITS == 5 ? 512 : BITS == 6 ? 1024 : 0;
+    static constexpr int codes = BITS == 8 ? 1024 : 512; // of a strip
+    static constexpr int high = BITS == 5 ? 128 : BITS == 6 ? 256 : 0;
     static constexpr int entry = AFFINE ? 8 : 4;
-    static constexpr int bytes = codes + high + GROUPS * 32 * entry;
+    static constexpr int strip = codes + high + GROUPS * 8 * entry, bytes = 4 * strip;
 
     uint4 lo, hi; // hi: the other 16 codes of 8 bits, or the high bits
     const uint8_t* scale;
 
-    // Loads thread t's codes of a tile.
-    __device__ __forceinline__ Coded(const uint8_t* tile, int t) {
-        lo = *(const uint4*)(tile + 16 * t);
-        if constexpr (BITS == 8) hi = *(const uint4*)(tile + 2048 + 16 * t);
-        if constexpr (BITS == 5) hi.x = *(const uint32_t*)(tile + codes + 4 * t);
-        if constexpr (BITS == 6) *(uint2*)&hi = *(const uint2*)(tile + codes + 8 * t);
-        scale = tile + codes + high + (t / 32 * 8 + t % 32 / 4) * entry;
+    // Loads a lane's codes of a strip.
+    __device__ __forceinline__ Coded(const uint8_t* at, int lane) {
+        lo = *(const uint4*)(at + 16 * lane);
+        if constexpr (BITS == 8) hi = *(const uint4*)(at + 512 + 16 * lane);
+        if constexpr (BITS == 5) hi.x = *(const uint32_t*)(at + codes + 4 * lane);
+        if constexpr (BITS == 6) *(uint2*)&hi = *(const uint2*)(at + codes + 8 * lane);
+        scale = at + codes + high + lane / 4 * entry;
     }
 
     // fragment dequantises k16 step ks; ks is a constant after unrolling.
     __device__ __forceinline__ void fragment(int ks, uint32_t (&a)[4]) const {
-        const uint8_t* e = scale + ks * 16 / GROUP * 32 * entry;
+        const uint8_t* e = scale + ks * 16 / GROUP * 8 * entry;
         half2 s = *(const half2*)e, m;
         if constexpr (AFFINE) m = *(const half2*)(e + 4);
         const uint32_t l[4] = {lo.x, lo.y, lo.z, lo.w}, h[4] = {hi.x, hi.y, hi.z, hi.w};
@@ -65,7 +84,7 @@ struct Coded {
                 uint32_t w = ks < 2 ? l[2 * ks + i % 2] : h[2 * (ks - 2) + i % 2];
                 c = __hsub2(as_half2(prmt(w, 0x64646464u, i < 2 ? 0x4140 : 0x4342)), __half2half2(__ushort_as_half(0x6400 + centre)));
             } else {
-                constexpr uint32_t one = 0x64006400;
+                const uint32_t one = ONES;
                 if constexpr (BITS == 4) {
                     uint32_t w = i < 2 ? l[ks] : l[ks] >> 8;
                     if (i % 2) c = __hfma2(as_half2(w & 0x00f000f0u | one), __float2half2_rn(0.0625f), __float2half2_rn(-64 - centre));
@@ -92,13 +111,13 @@ using Q5 = Coded<5, false, 32>;
 using Q5M = Coded<5, true, 32>;
 using Q6 = Coded<6, false, 16>;
 
-// Half is values in f16: [4 k16 steps][128][16 bytes], a[0..3] of thread t.
+// Half is values in f16: a strip is [4 k16 steps][32][16 bytes], a[0..3] of a lane.
 struct Half {
-    static constexpr int bytes = 8192;
+    static constexpr int strip = 2048, bytes = 4 * strip;
     const uint4* at;
-    __device__ __forceinline__ Half(const uint8_t* tile, int t) { at = (const uint4*)tile + t; }
+    __device__ __forceinline__ Half(const uint8_t* strip, int lane) { at = (const uint4*)strip + lane; }
     __device__ __forceinline__ void fragment(int ks, uint32_t (&a)[4]) const {
-        uint4 v = at[128 * ks];
+        uint4 v = at[32 * ks];
         a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
     }
 };

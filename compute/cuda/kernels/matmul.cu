@@ -27,7 +27,7 @@ __device__ void matmul(float* y, const half* x, const uint8_t* w, const float* s
         if (first)
 #pragma unroll
             for (int j = 0; j < NT; j++) c[j][0] = c[j][1] = c[j][2] = c[j][3] = 0;
-        L a(wt + (size_t)kt * L::bytes, t);
+        L a(wt + strip_at<L>(t / 32, kt, ktiles), t % 32);
 #pragma unroll
         for (int ks = 0; ks < 4; ks++) {
             uint32_t f[4];

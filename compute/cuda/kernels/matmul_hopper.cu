@@ -1,6 +1,6 @@
 // matmul_hopper_LAYOUT_TILE: y = x·Wᵀ for operands of tiles of TILE rows: matmul_hopper.cuh says how.
 //
-// Launch   grid of any number of blocks, block 128*2 + 64 (TILE 128: + 128), shared stages*KT*(128*TILE + 2*bytes of a tile of W).
+// Launch   grid of any number of blocks, block 128*2 + 64 (TILE 128: + 128), shared stages*rows + held*weights of Plan.
 //          Formula: compute.Ops.MatMul.
 // Targets  sm_90a
 #include "matmul_hopper.cuh"
@@ -10,21 +10,20 @@ constexpr int GROUPS = 2;
 template <class L, int T>
 __device__ void matmul(const Matmul<GROUPS>& mm, const uint8_t* x, float* partials, int ktiles, int rows, bool whole, int stages, float unscale) {
     using P = Plan<L, T, GROUPS>;
-    if (threadIdx.x == 0) ring_init(stages, 4 * GROUPS);
+    if (threadIdx.x == 0) ring_init(0, stages + P::held, 1, 4 * GROUPS);
     __syncthreads();
     launch_next();
-    const Share<L, T, GROUPS> share(mm, blockIdx.x, gridDim.x, ktiles, whole, P::KT);
-    Ring ring{P::stage, stages, 0, 0};
-    int group = threadIdx.x / 128, t = threadIdx.x % 128;
-    if (group == GROUPS) {
-        if constexpr (P::wide) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;\n");
-        ring.parity = 1;
-        if (t == 0) share.bring_rows(ring, x, [] { wait_for_earlier(), copies_see_writes(); });
-        if (t == 32) share.bring_weights(ring);
+    const Share<L, T, GROUPS> share(mm, blockIdx.x, gridDim.x, ktiles, whole);
+    int group = threadIdx.x / 128, t = threadIdx.x % 128, brings = group == GROUPS;
+    Ring xs{P::rows, stages, 0, brings}, ws{P::weights, P::held, 0, brings, stages, stages * P::rows};
+    if (brings) {
+        if constexpr (P::wide) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;\n");
+        if (t == 0) share.bring_rows(xs, x, [] { wait_for_earlier(), copies_see_writes(); });
+        if (t == 32) share.bring_weights(ws);
         return;
     }
-    if constexpr (P::wide) asm volatile("setmaxnreg.inc.sync.aligned.u32 240;\n");
-    share.multiply(ring, partials, rows, unscale, group, t, [] { wait_for_earlier(); });
+    if constexpr (P::wide) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;\n");
+    share.multiply(xs, ws, partials, rows, unscale, group, t, [] { wait_for_earlier(); });
 }
 
 #define MATMUL(name, L, T)                                                                                                                \

@@ -3,8 +3,8 @@
 //
 //       K →  segment 0 (512)   segment 1         a block: G warpgroups (2, or 4), 64 outputs each, dequantise W in registers
 //          ┌─────────────────┬─────────────┬─ ─  and multiply by T rows of x; one warp brings W to shared memory,
-//    64*G  │ 64 64 .. 64     │             │     one x, a stage of kt*64 of K after the other. W does not wait for what
-//   of W   └─────────────────┴─────────────┴─ ─  is computed before.
+//    64*G  │ 64 64 .. 64     │             │     one x, each through a ring of its own. W does not wait for what is computed
+//   of W   └─────────────────┴─────────────┴─ ─  before.
 //                  C0        +      C1     + ..  = y/(row's scale), in this order
 //
 // Order    matmul.cu's: k16 steps ascending within a segment of 512 of K, segments added ascending. Up to 16 rows by mma, more by
@@ -51,11 +51,13 @@ struct Matmul {
     }
 };
 
+// Plan is how the rings look: KT tiles of K of x a stage, of W KW of them of each of the 4*G strips; strips lie apart in memory.
 template <class L, int T, int G>
 struct Plan {
     static constexpr bool wide = T == 128; // needs more registers than an equal share
-    static constexpr int KT = T <= 32 ? 2 : 1;
-    static constexpr int x = T * TILE_K * 2, w = L::bytes, stage = KT * (x + G * w); // bytes
+    static constexpr int KT = T <= 32 ? 2 : 1, KW = PIECE<L>;
+    static constexpr int x = T * TILE_K * 2, rows = KT * x, strip = KW * L::strip, weights = 4 * G * strip; // bytes of a tile and of stages
+    static constexpr int held = T <= 32 ? 2 : 3;                                                            // stages of W
     static constexpr int threads = 128 * G + (wide ? 128 : 64), blocks = T <= 32 ? 2 : 1;
     static constexpr int slot = G * 64 * T; // floats
 };
@@ -64,7 +66,7 @@ __device__ __forceinline__ void load_matrices(uint32_t (&b)[4], uint32_t at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];" : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at));
 }
 
-// Link is a tile of W and T rows of x, and multiplies them: c += W*x, or c = that if not begun; c[4*j+i] are rows 8*j .. of x. The caller
+// Link is a strip of W, 16 outputs of a tile, and T rows of x, and multiplies them: c += W*x, or c = that if not begun; c[4*j+i] are rows 8*j .. of x. The caller
 // clears c for mma. Of up to 16 rows the operands come into registers when it is made, so that one waits while another multiplies.
 template <class L, int T>
 struct Link {
@@ -72,7 +74,7 @@ struct Link {
     uint32_t b[T == 8 ? 2 : T == 16 ? 4 : 1][4]; // B of the four k16 steps
     uint32_t x;
 
-    __device__ __forceinline__ Link(const uint8_t* w, uint32_t x_, int t) : tile(w, t), x(x_) {
+    __device__ __forceinline__ Link(const uint8_t* strip, uint32_t x_, int t) : tile(strip, t % 32), x(x_) {
         if constexpr (T == 8) {
             load_matrices(b[0], x + t % 32 * 16);
             load_matrices(b[1], x + t % 32 * 16 + 512);
@@ -180,37 +182,37 @@ __device__ __forceinline__ void add_shared(const Cut& cut, int tile, const Outpu
     }
 }
 
-// Share is one block's share of a matmul, and how its stages look: KT tiles of K of x, then of W for each warpgroup.
+// Share is one block's share of a matmul.
 template <class L, int T, int G>
 struct Share {
     using P = Plan<L, T, G>;
     const Matmul<G>& mm;
     const Cut cut;
-    int ktiles, kt;
+    int ktiles;
 
-    __device__ Share(const Matmul<G>& mm_, int block, int blocks, int ktiles_, bool whole, int kt_)
-        : mm(mm_), cut{mm_.tiles(), (ktiles_ + SEGMENT - 1) / SEGMENT, blocks, block, whole}, ktiles(ktiles_), kt(kt_) {}
+    __device__ Share(const Matmul<G>& mm_, int block, int blocks, int ktiles_, bool whole)
+        : mm(mm_), cut{mm_.tiles(), (ktiles_ + SEGMENT - 1) / SEGMENT, blocks, block, whole}, ktiles(ktiles_) {}
 
-    // bring_weights fills the stages with W. One thread.
+    // bring_weights fills a ring with W. One thread.
     __device__ __forceinline__ void bring_weights(Ring& ring) const {
         for (Runs run(cut); run.next();) {
-            int output, row_tile, k = run.from * SEGMENT, end = min(ktiles, run.to * SEGMENT);
+            int output, row_tile;
             const Sibling& s = mm.find(run.tile, output, row_tile);
-            const uint8_t* from = s.w + ((size_t)(output / 64) * ktiles + k) * P::w;
             const int groups = min(G, (s.n - output + 63) / 64); // the last tile may lack some
-            while (k < end) {
-                int n = min(min(kt, SEGMENT - k % SEGMENT), end - k);
-                uint8_t* to = ring.at() + kt * P::x;
+            for (int k = run.from * SEGMENT, end = min(ktiles, run.to * SEGMENT); k < end; k += P::KW) {
+                int n = min(P::KW, end - k);
                 ring.wait_empty();
-                barrier_expect(ring.full(), n * P::w * groups);
-                for (int g = 0; g < groups; g++) bulk_copy_once(to + g * kt * P::w, from + (size_t)g * ktiles * P::w, n * P::w, ring.full());
+                barrier_expect(ring.full(), n * L::bytes * groups);
+                const uint8_t* from = s.w + (size_t)(output / 64) * ktiles * L::bytes;
+                for (int g = 0; g < groups; g++, from += (size_t)ktiles * L::bytes)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) bulk_copy_once(ring.at() + (4 * g + i) * P::strip, from + strip_at<L>(i, k, ktiles), n * L::strip, ring.full());
                 ring.next();
-                k += n, from += n * P::w;
             }
         }
     }
 
-    // bring_rows fills them with x; ready() is called before the first. One thread.
+    // bring_rows fills a ring with x; ready() is called before the first. One thread.
     template <class Ready>
     __device__ __forceinline__ void bring_rows(Ring& ring, const uint8_t* x, Ready ready) const {
         bool waited = false;
@@ -219,7 +221,7 @@ struct Share {
             int k = run.from * SEGMENT, end = min(ktiles, run.to * SEGMENT);
             const uint8_t* from = x + ((size_t)(run.tile % mm.row_tiles) * ktiles + k) * P::x;
             while (k < end) {
-                int n = min(min(kt, SEGMENT - k % SEGMENT), end - k);
+                int n = min(P::KT, end - k);
                 ring.wait_empty();
                 barrier_expect(ring.full(), n * P::x);
                 bulk_copy(ring.at(), from, n * P::x, ring.full());
@@ -231,7 +233,7 @@ struct Share {
 
     // multiply computes the share: warpgroup `group` of G, its thread t. ready() is called before anything is written.
     template <class Ready>
-    __device__ __forceinline__ void multiply(Ring& ring, float* partials, int rows, float unscale, int group, int t, Ready ready) const {
+    __device__ __forceinline__ void multiply(Ring& xs, Ring& ws, float* partials, int rows, float unscale, int group, int t, Ready ready) const {
         float c[T / 2], total[T / 2];
         // The tiles that this block shares, at most two.
         int begins = (cut.begin(cut.block + 1) - 1) / cut.segments, ends = cut.begin(cut.block) / cut.segments;
@@ -248,18 +250,25 @@ struct Share {
                     for (int j = 0; j < T / 2; j++) c[j] = 0;
                 }
                 bool begun = false;
-                for (int left = min(SEGMENT, ktiles - s * SEGMENT); left > 0; left -= kt) {
-                    ring.wait_full();
-                    const uint8_t* w = ring.at() + kt * (P::x + group * P::w);
-                    uint32_t xs = shared_address(ring.at());
-                    int n = min(kt, left), j = 0;
-                    if constexpr (T <= 16)
-                        for (; j + 1 < n; j += 2) {
-                            const Link<L, T> one(w + j * P::w, xs + j * P::x, t), two(w + (j + 1) * P::w, xs + (j + 1) * P::x, t);
-                            one.multiply(c, true), two.multiply(c, true);
+                for (int k = 0, tiles = min(SEGMENT, ktiles - s * SEGMENT); k < tiles; k += P::KW) {
+                    ws.wait_full();
+                    const uint8_t* w = ws.at() + (4 * group + t / 32) * P::strip;
+#pragma unroll
+                    for (int j = 0; j < P::KW; j += P::KT) {
+                        if (k + j >= tiles) break;
+                        xs.wait_full();
+                        uint32_t x = shared_address(xs.at());
+                        const Link<L, T> one(w + j * L::strip, x, t);
+                        if (P::KT == 2 && k + j + 1 < tiles) {
+                            const Link<L, T> two(w + (j + 1) * L::strip, x + P::x, t);
+                            one.multiply(c, begun), two.multiply(c, true);
+                        } else {
+                            one.multiply(c, begun);
                         }
-                    for (; j < n; j++) Link<L, T>(w + j * P::w, xs + j * P::x, t).multiply(c, begun), begun = true;
-                    ring.release(t % 32);
+                        begun = true;
+                        xs.release(t % 32);
+                    }
+                    ws.release(t % 32);
                 }
                 if (run.from > 0) share(run.tile, s, c);
                 else {

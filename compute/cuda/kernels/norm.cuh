@@ -9,14 +9,15 @@ __device__ __forceinline__ void norm_row(float* s, float* rows, half* operand, c
     constexpr int KEPT = 2, CHUNK = 2048;
     int kpad = padded(width);
     size_t at = (size_t)row * width;
-    float kept[KEPT][8] = {}, gain[KEPT][8];
+    float kept[KEPT][8] = {}, added[KEPT][8] = {}, gain[KEPT][8] = {};
 #pragma unroll
     for (int c = 0; c < KEPT; c++)
-        if (int k = c * CHUNK + 8 * t; k < width) load8(kept[c], x + at + k), load8(gain[c], g + k);
-    auto add = [&](float (&v)[8], int k) {
+        if (int k = c * CHUNK + 8 * t; k < width) {
+            load8(kept[c], x + at + k), load8(gain[c], g + k);
+            if (y) load8(added[c], y + at + k);
+        }
+    auto add = [&](float (&v)[8], const float (&w)[8], int k) {
         if (!y) return;
-        float w[8];
-        load8(w, y + at + k);
 #pragma unroll
         for (int i = 0; i < 8; i++) v[i] = __fadd_rn(v[i], w[i]);
         put8(s + at + k, v);
@@ -29,11 +30,12 @@ __device__ __forceinline__ void norm_row(float* s, float* rows, half* operand, c
     float sum = 0;
 #pragma unroll
     for (int c = 0; c < KEPT; c++)
-        if (int k = c * CHUNK + 8 * t; k < width) add(kept[c], k), sum = squares(sum, kept[c]);
+        if (int k = c * CHUNK + 8 * t; k < width) add(kept[c], added[c], k), sum = squares(sum, kept[c]);
     for (int k = KEPT * CHUNK + 8 * t; k < width; k += CHUNK) {
-        float v[8];
+        float v[8], w[8] = {};
         load8(v, x + at + k);
-        add(v, k), sum = squares(sum, v);
+        if (y) load8(w, y + at + k);
+        add(v, w, k), sum = squares(sum, v);
     }
     sum = warp_sum(sum);
     if (t % 32 == 0) part[t / 32] = sum;

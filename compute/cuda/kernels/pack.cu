@@ -45,7 +45,9 @@ __device__ void pack(uint8_t* dst, const uint8_t* src, const float* scales, int 
     start();
     using L = typename S::Layout;
     int kt = blockIdx.x, nt = blockIdx.y, t = threadIdx.x, w = t / 32, g = t % 32 / 4, q = t % 4;
-    uint8_t* tile = dst + ((size_t)nt * gridDim.x + kt) * L::bytes;
+    auto strip_of = [&](int n) { return dst + (size_t)nt * gridDim.x * L::bytes + strip_at<L>(n, kt, gridDim.x); };
+    uint8_t* strip = strip_of(w);
+    int lane = t % 32;
     auto code = [&](int row, int kk) -> uint32_t {
         row += nt * 64, kk += kt * 64;
         if (row >= rows || kk >= k) return L::centre;
@@ -65,11 +67,11 @@ __device__ void pack(uint8_t* dst, const uint8_t* src, const float* scales, int 
                 if constexpr (L::bits == 5) high[0] |= (c >> 4) << (4 * ks + i + 16 * j);
                 if constexpr (L::bits == 6) high[ks / 2] |= (c >> 4) << (2 * (4 * (ks % 2) + i) + 16 * j);
             }
-        if constexpr (L::bits == 8) *(uint2*)(tile + ks / 2 * 2048 + 16 * t + ks % 2 * 8) = make_uint2(word[0], word[1]);
-        else *(uint32_t*)(tile + 16 * t + 4 * ks) = word[0];
+        if constexpr (L::bits == 8) *(uint2*)(strip + ks / 2 * 512 + 16 * lane + ks % 2 * 8) = make_uint2(word[0], word[1]);
+        else *(uint32_t*)(strip + 16 * lane + 4 * ks) = word[0];
     }
-    if constexpr (L::bits == 5) *(uint32_t*)(tile + L::codes + 4 * t) = high[0];
-    if constexpr (L::bits == 6) *(uint2*)(tile + L::codes + 8 * t) = make_uint2(high[0], high[1]);
+    if constexpr (L::bits == 5) *(uint32_t*)(strip + L::codes + 4 * lane) = high[0];
+    if constexpr (L::bits == 6) *(uint2*)(strip + L::codes + 8 * lane) = make_uint2(high[0], high[1]);
     for (int e = t; e < L::GROUPS * 64; e += 128) {
         int group = e / 64, row = e % 64, kk = kt * 64 + group * L::GROUP, at = nt * 64 + row;
         float s = 0, m = 0;
@@ -78,7 +80,7 @@ __device__ void pack(uint8_t* dst, const uint8_t* src, const float* scales, int 
             float up = 1 / scales[at];
             s *= up, m *= up;
         }
-        uint8_t* entry = tile + L::codes + L::high + ((group * 4 + row / 16) * 8 + row % 8) * L::entry;
+        uint8_t* entry = strip_of(row / 16) + L::codes + L::high + (group * 8 + row % 8) * L::entry;
         ((half*)entry)[row % 16 / 8] = __float2half_rn(s);
         if constexpr (L::affine) ((half*)entry)[2 + row % 16 / 8] = __float2half_rn(m);
     }
@@ -88,7 +90,7 @@ template <class S>
 __device__ void pack_plain(uint8_t* dst, const uint8_t* src, const float* scales, int rows, int k, int64_t pitch) {
     start();
     int kt = blockIdx.x, nt = blockIdx.y, t = threadIdx.x, w = t / 32, g = t % 32 / 4, q = t % 4;
-    uint8_t* tile = dst + ((size_t)nt * gridDim.x + kt) * Half::bytes;
+    uint32_t* strip = (uint32_t*)(dst + (size_t)nt * gridDim.x * Half::bytes + strip_at<Half>(w, kt, gridDim.x));
     for (int ks = 0; ks < 4; ks++)
         for (int i = 0; i < 4; i++) {
             int row = nt * 64 + w * 16 + g + i % 2 * 8;
@@ -97,7 +99,7 @@ __device__ void pack_plain(uint8_t* dst, const uint8_t* src, const float* scales
                 int kk = kt * 64 + ks * 16 + 2 * q + i / 2 * 8 + j;
                 if (row < rows && kk < k) v[j] = S::value(src + row * pitch + (size_t)kk * S::bytes) * (1 / scales[row]);
             }
-            ((uint32_t*)tile)[(ks * 128 + t) * 4 + i] = half2_bits(v[0], v[1]);
+            strip[(ks * 32 + t % 32) * 4 + i] = half2_bits(v[0], v[1]);
         }
 }
 

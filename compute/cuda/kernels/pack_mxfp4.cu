@@ -21,7 +21,7 @@ KERNEL(128) row_scale_mxfp4(float* scales, const uint8_t* src, int rows, int k, 
 KERNEL(128) pack_mxfp4(uint8_t* dst, const uint8_t* src, const float* scales, int rows, int k, int64_t pitch) {
     start();
     int kt = blockIdx.x, nt = blockIdx.y, t = threadIdx.x, w = t / 32, g = t % 32 / 4, q = t % 4;
-    uint8_t* tile = dst + ((size_t)nt * gridDim.x + kt) * MX4::bytes;
+    auto strip_of = [&](int n) { return dst + (size_t)nt * gridDim.x * MX4::bytes + strip_at<MX4>(n, kt, gridDim.x); };
     auto code = [&](int row, int kk) -> uint32_t {
         row += nt * 64, kk += kt * 64;
         if (row >= rows || kk >= k) return 0;
@@ -33,10 +33,10 @@ KERNEL(128) pack_mxfp4(uint8_t* dst, const uint8_t* src, const float* scales, in
         uint32_t word = 0;
         for (int i = 0; i < 4; i++)
             for (int j = 0; j < 2; j++) word |= code(w * 16 + g + i % 2 * 8, ks * 16 + 2 * q + i / 2 * 8 + j) << (4 * i + 16 * j);
-        *(uint32_t*)(tile + 16 * t + 4 * ks) = word;
+        *(uint32_t*)(strip_of(w) + 16 * (t % 32) + 4 * ks) = word;
     }
     int group = t / 64, row = t % 64, kk = kt * 64 + group * 32, at = nt * 64 + row;
     float s = 0;
     if (at < rows && kk < k) s = ldexpf(1 / scales[at], exponent_at(src + at * pitch, kk / 32));
-    ((half*)(tile + MX4::codes + ((group * 4 + row / 16) * 8 + row % 8) * MX4::entry))[row % 16 / 8] = __float2half_rn(s);
+    ((half*)(strip_of(row / 16) + MX4::codes + (group * 8 + row % 8) * MX4::entry))[row % 16 / 8] = __float2half_rn(s);
 }

@@ -1,27 +1,30 @@
 // A program: operations of a step with few rows, run one after another by blocks that stay.
 //
-// Between kernels the memory rests: the last blocks end, others begin, the first bytes come. Here two warps of a block walk
-// through the operations ahead of the others and bring what no operation makes, weights and old pages of the KV cache, into a ring of
+// Between kernels the memory rests: the last blocks end, others begin, the first bytes come. Here some warps of each block walk
+// through the operations ahead of the others and bring what no operation makes, weights and old pages of the KV cache, into rings of
 // stages; so weights of the next matmul arrive while norms, rotations and attention are computed.
 //
-//       warps 0-7     operation 0 │ operation 1 │ ..     phases: an operation that reads what others made begins when all blocks
-//       warp 8        x, new pages: waits for the phase  have ended the phases before
-//       warp 9        weights, old pages: never waits
+//       using warps      operation 0 │ operation 1 │ ..      phases: an operation that reads what others made begins when all blocks
+//       bringing warps   weights, pages; for new pages the   have ended the phases before
+//                        first of them waits for the phase
 //
-// An operation is what its kernel computes, by the same code, so the same bits.
+// An operation is what its kernel computes, by the same code or in the same order, so the same bits.
 #pragma once
+#define MOST_STAGES 192
 #include "append.cuh"
 #include "attend_few.cuh"
 #include "convert.cuh"
 #include "gate.cuh"
 #include "gated_norm.cuh"
-#include "matmul_hopper.cuh"
 #include "norm.cuh"
 #include "rope.cuh"
 #include "scale.cuh"
+#include "strips.cuh"
 #include "sum.cuh"
 
-constexpr int GROUPS = 2, USERS = 4 * GROUPS, USING = 32 * USERS; // warpgroups that multiply; warps and threads that use
+constexpr int USERS = 8; // using warps: as many as there can be threads that hold their part of x in registers, and spill nothing
+constexpr int USING = 32 * USERS;
+constexpr int BRINGERS = 4; // warps that bring: one alone cannot issue copies as fast as they are used
 
 // The operations, by the names of their kernels; rope_append_FORMAT is qk_norm_rope and append_kv_FORMAT of the keys that it turned.
 #define EACH_OPERATION(X)                                                                                                                \
@@ -37,8 +40,7 @@ enum Operation { EACH_OPERATION(NAME) };
 // An instruction is an operation and the arguments of its kernel, and of what its grid says:
 //
 //   add_norm, qk_norm_rope     rows in x          append_kv    rows in x, KV heads in y
-//   what goes by eight values  rows in x          matmul       blocks in x; for the number of stages tiles of K a stage
-//   attend                     blocks a work in x, works in y
+//   what goes by eight values  rows in x          attend       blocks a work in x, works in y
 struct __align__(16) Instruction {
     int operation, phase, x, y;
     uint64_t args[20];
@@ -47,9 +49,7 @@ struct __align__(16) Instruction {
     __device__ __forceinline__ int i(int n) const { return (int)args[n]; }
     __device__ __forceinline__ float f(int n) const { return __uint_as_float((uint32_t)args[n]); }
 
-    __device__ __forceinline__ Matmul<GROUPS> matmul() const {
-        return {{{p<float>(0), p<uint8_t>(1), p<float>(2), i(3)}, {p<float>(4), p<uint8_t>(5), p<float>(6), i(7)}, {p<float>(8), p<uint8_t>(9), p<float>(10), i(11)}}, 1};
-    }
+    __device__ Strips strips() const { return {args, i(14)}; }
     __device__ __forceinline__ Attention attention() const {
         return {p<half>(0), p<float>(1), p<uint8_t>(2), p<int2>(3), p<int>(4), p<Work>(5), p<float>(6), p<int>(7), i(8), i(9), i(10), i(11), i(12), i(13), f(14), i(15), f(16), p<float>(17), x};
     }
@@ -90,15 +90,26 @@ union Scratch {
     FewScratch<D> few;
 };
 
-// Whole is what an instruction's operands are, put together once.
+// Rings are where pages and weights pass: bytes of a stage and stages, of weights of each using warp. A place is a ring's stage and parity.
+struct Rings {
+    int page, pages, strip, strips;
+
+    __device__ __forceinline__ Ring of_pages(int place) const { return {page, pages, place / 2, place % 2}; }
+    __device__ __forceinline__ Ring of_weights(int place, int warp) const {
+        return {strip, strips, place / 2, place % 2, pages + warp * strips, pages * page + warp * strips * strip};
+    }
+    static __device__ __forceinline__ int place(const Ring& r) { return 2 * r.stage + r.parity; }
+};
+__shared__ Rings rings;
+
+// Whole is what attention works on, put together once.
 struct Whole {
-    Matmul<GROUPS> matmul;
     Attention attention;
     Work work;
 };
-__shared__ Whole whole, ahead[2]; // of the using warps; of each bringing warp
+__shared__ Whole whole, ahead; // of the using warps; of the warp that brings pages
 
-__shared__ Instruction now[2]; // the using warps': this and the next
+__shared__ Instruction now[2], next[BRINGERS]; // the using warps' and the one after it; the bringing warps'
 
 // thread is the thread's number, as something that the compiler cannot know from one instruction to the next: else it keeps what follows
 // from it for every operation in registers, and there are none left.
@@ -135,7 +146,8 @@ __device__ __forceinline__ void rope_append(const Instruction& in, int t, float*
         rope_head(in.p<float>(0), in.p<float>(1), in.p<int>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), heads, kvHeads, dim, in.i(9), in.i(10), in.f(11), row, h,
                   t % 32, v);
         __syncwarp();
-        if (page >= 0) append_head<P>(in.p<uint8_t>(12), in.p<float>(1), in.p<float>(13), page, in.p<int>(2)[row], in.i(17), in.i(18), dim, row, h - heads, kvHeads, t % 32);
+        const float* values = in.p<float>(13) + ((size_t)row * kvHeads + h - heads) * dim;
+        if (page >= 0) append_head<P>(in.p<uint8_t>(12), v, values, page, in.p<int>(2)[row], in.i(17), in.i(18), dim, h - heads, kvHeads, t % 32); // v: its key
     });
 }
 
@@ -143,25 +155,37 @@ template <class P>
 __device__ __forceinline__ void append_all(const Instruction& in, int t) {
     each_unit(in.x * in.y, t, [&](int unit) {
         int row = unit / in.y, slot = in.p<int>(4)[row], pos = in.p<int>(3)[row];
+        size_t at = (size_t)unit * in.i(9);
         if (slot >= 0)
-            append_head<P>(in.p<uint8_t>(0), in.p<float>(1), in.p<float>(2), in.p<int>(5)[(size_t)slot * in.i(6) + pos / PAGE], pos, in.i(7), in.i(8), in.i(9), row, unit % in.y, in.y,
-                           t % 32);
+            append_head<P>(in.p<uint8_t>(0), in.p<float>(1) + at, in.p<float>(2) + at, in.p<int>(5)[(size_t)slot * in.i(6) + pos / PAGE], pos, in.i(7), in.i(8), in.i(9),
+                           unit % in.y, in.y, t % 32);
     });
 }
 
-// each_work calls f(block) for every block of attention that this block does, of the work in `whole`. All threads that share it call
-// this; meet() is their barrier, and `first` one of them.
+// each_work calls f(block) for every block of attention that this block does, of the work in `whole`, which begins as begin_work leaves it. All
+// threads that share it call this; meet() is their barrier, and `first` one of them.
 template <class Meet, class F>
 __device__ __forceinline__ void each_work(const Instruction& in, Whole& whole, bool first, Meet meet, F f) {
     for (int v = this_block(); v < in.x * in.y; v += gridDim.x) {
-        meet();
-        if (first) {
-            if (v == blockIdx.x) whole.attention = in.attention();
-            whole.work = load_work(in.p<Work>(5) + v / in.x);
+        if (v != blockIdx.x) {
+            meet();
+            if (first) whole.work = load_work(in.p<Work>(5) + v / in.x);
+            meet();
         }
-        meet();
         if (whole.work.rows > 0) f(v % in.x);
     }
+}
+
+// begin_work is what each_work begins with: no operation makes it. One thread.
+__device__ __forceinline__ void begin_work(const Instruction& in, Whole& whole) {
+    if (this_block() >= in.x * in.y) return;
+    whole.attention = in.attention();
+    whole.work = load_work(in.p<Work>(5) + this_block() / in.x);
+}
+
+// prepare is called while the phase of an instruction is awaited.
+__device__ __noinline__ void prepare(int turn) {
+    if (now[turn].operation == OP_attend_f16) begin_work(now[turn], whole);
 }
 
 // perform_small is an instruction that is neither a matmul nor attention. A function of its own, so that it takes no registers from those.
@@ -177,6 +201,7 @@ __device__ __noinline__ void perform_small(int turn, int t, float (*heads)[256])
     case OP_append_kv_f16: append_all<PutF16>(in, t); break;
     case OP_append_kv_q8_0: append_all<PutQ8_0>(in, t); break;
     case OP_append_kv_e4m3: append_all<PutE4M3>(in, t); break;
+    case OP_rope_append_f16: rope_append<PutF16>(in, t, heads[t / 32]); break;
     case OP_rope_append_q8_0: rope_append<PutQ8_0>(in, t, heads[t / 32]); break;
     case OP_rope_append_e4m3: rope_append<PutE4M3>(in, t, heads[t / 32]); break;
     case OP_swiglu:
@@ -224,119 +249,126 @@ __device__ __noinline__ void perform_small(int turn, int t, float (*heads)[256])
     }
 }
 
+// What needs many registers is a function of its own, so that nothing else takes any meanwhile. They return the ring's place.
+template <class L, int T>
+__device__ __forceinline__ int perform_matmul(int turn, int place) {
+    const Instruction& in = now[turn];
+    int t = thread();
+    Ring weights = rings.of_weights(place, t / 32);
+    multiply_strips<L, T, USERS>(weights, in.strips(), in.p<half>(12), in.i(15), in.f(18), this_block(), gridDim.x, t);
+    return Rings::place(weights);
+}
+
+template <int T, int D>
+__device__ __noinline__ int perform_attention(int turn, int place, FewScratch<D>& scratch) {
+    int t = thread();
+    Ring pages = rings.of_pages(place);
+    each_work(now[turn], whole, t == 0, [] { meet<32 * USERS>(); },
+              [&](int block) { attend_pages<D, USERS, F16>(pages, whole.attention, whole.work, block, scratch, t); });
+    return Rings::place(pages);
+}
+
+__device__ __noinline__ void perform_norm(int turn, float* part) {
+    const Instruction& in = now[turn];
+    int t = thread();
+    for (int row = blockIdx.x; row < in.x; row += gridDim.x) {
+        meet<256>();
+        norm_row(in.p<float>(0), in.p<float>(1), in.p<half>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.f(8), in.f(9), row, t, part);
+    }
+}
+
 // perform is an instruction's part of this block, by the using threads.
 template <int T, int D>
-__device__ __forceinline__ void perform(int turn, Ring& ring, Scratch<D>& scratch) {
-    const Instruction& in = now[turn];
-    switch (in.operation) {
-#define MATMUL(name, L)                                                                                              \
-    case OP_matmul_##name: {                                                                                         \
-        int t = thread(), block = this_block();                                                                      \
-        if (block >= in.x) break;                                                                                    \
-        if (t == 0) whole.matmul = in.matmul();                                                                      \
-        meet<USING>();                                                                                               \
-        Share<L, T, GROUPS>(whole.matmul, block, in.x, in.i(14), false, in.i(17))                                            \
-            .multiply(ring, in.p<float>(13), in.i(15), in.f(18), t / 128, t % 128, [] {});                           \
-        break;                                                                                                       \
-    }
+__device__ __forceinline__ void perform(int turn, int& pages, int& weights, Scratch<D>& scratch) {
+    switch (now[turn].operation) {
+#define MATMUL(name, L) \
+    case OP_matmul_##name: weights = perform_matmul<L, T>(turn, weights); break;
         EACH_LAYOUT(MATMUL)
 #undef MATMUL
-    case OP_attend_f16: {
-        int t = thread();
-        each_work(in, whole, t == 0, [] { meet<USING>(); }, [&](int block) { attend_pages<D, USERS, F16>(ring, whole.attention, whole.work, block, scratch.few, t); });
-        break;
-    }
-    case OP_add_norm: {
-        int t = thread();
-        if (t >= 256) break;
-        for (int row = blockIdx.x; row < in.x; row += gridDim.x) {
-            meet<256>();
-            norm_row(in.p<float>(0), in.p<float>(1), in.p<half>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.f(8), in.f(9), row, t, scratch.part);
-        }
-        break;
-    }
-    case OP_rope_append_f16: {
-        int t = thread();
-        rope_append<PutF16>(in, t, scratch.heads[t / 32]);
-        break;
-    }
+    case OP_attend_f16: pages = perform_attention<T, D>(turn, pages, scratch.few); break;
+    case OP_add_norm: perform_norm(turn, scratch.part); break;
     default: perform_small(turn, thread(), scratch.heads);
     }
 }
 
-// bring_all is a bringing warp's walk through an instruction: `fresh` brings what the step makes, the other warp what it does not.
+// bring_all is a bringing warp's walk through an instruction. The first brings pages, too; each brings the weights of some using warps.
 template <int T, int D>
-__device__ __forceinline__ void bring_all(const Instruction& in, Ring& ring, const Gate& gate, bool fresh) {
-    auto ready = [&] {
-        if (fresh) gate.pass(in.phase), copies_see_writes();
-    };
-    Whole& mine = ahead[fresh];
+__device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ring& weights, const Gate& gate, bool first, int user) {
     switch (in.operation) {
-#define MATMUL(name, L)                                                                                  \
-    case OP_matmul_##name:                                                                               \
-        if (int block = this_block(); thread() % 32 == 0 && block < in.x) {                              \
-            mine.matmul = in.matmul();                                                                   \
-            const Share<L, T, GROUPS> share(mine.matmul, block, in.x, in.i(14), false, in.i(17));                \
-            if (fresh) share.bring_rows(ring, in.p<uint8_t>(12), ready);                                 \
-            else share.bring_weights(ring);                                                              \
-        }                                                                                                \
-        ring.stage = __shfl_sync(~0u, ring.stage, 0), ring.parity = __shfl_sync(~0u, ring.parity, 0);    \
-        break;
+#define MATMUL(name, L)                                                                                         \
+    case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), this_block(), gridDim.x, user); break;
         EACH_LAYOUT(MATMUL)
 #undef MATMUL
     case OP_add_norm: // the gain, lest it wait behind weights
-        if (!fresh && this_block() == 0 && thread() % 32 == 0) bulk_prefetch(in.p<float>(5), in.i(6) * 4);
+        if (first && this_block() == 0 && thread() % 32 == 0) bulk_prefetch(in.p<float>(5), in.i(6) * 4);
         break;
-    case OP_attend_f16:
-        each_work(in, mine, thread() % 32 == 0, [] { __syncwarp(); },
+    case OP_attend_f16: {
+        if (!first) break;
+        if (thread() % 32 == 0) begin_work(in, ahead);
+        __syncwarp();
+        bool waited = false;
+        each_work(in, ahead, thread() % 32 == 0, [] { __syncwarp(); },
                   [&](int block) {
-                      const Work& k = mine.work;
-                      const Attention& a = mine.attention;
-                      if (!fresh) // pages that the ring has no room for yet come to the L2 cache meanwhile
-                          for (int p = k.first + thread() % 32; p < min(k.fresh, k.end); p += 32)
-                              bulk_prefetch(a.kv + page_at<F16>(a.tables[(size_t)k.slot * a.stride + p], a.layers, a.layer, a.kvHeads, block % a.kvHeads, D), 2 * F16::tile(D));
-                      bring_pages<D, F16>(ring, a, k, block, fresh, ready);
+                      const Work& k = ahead.work;
+                      const Attention& a = ahead.attention;
+                      // Pages that the ring has no room for yet come to the L2 cache meanwhile.
+                      for (int p = k.first + thread() % 32; p < min(k.fresh, k.end); p += 32)
+                          bulk_prefetch(a.kv + page_at<F16>(a.tables[(size_t)k.slot * a.stride + p], a.layers, a.layer, a.kvHeads, block % a.kvHeads, D), 2 * F16::tile(D));
+                      bring_pages<D, F16>(pages, a, k, block, [&](int p) {
+                          if (p >= k.fresh && !waited) gate.pass(in.phase), copies_see_writes(), waited = true;
+                          return true;
+                      });
                   });
+    }
     }
 }
 
 template <int T, int D>
-__device__ __forceinline__ void program(const Instruction* list, int count, unsigned* counter, int stage, int stages) {
+__device__ __forceinline__ void program(const Instruction* list, int count, unsigned* counter, const Rings& r) {
     __shared__ Scratch<D> scratch;
-    if (threadIdx.x == 0) ring_init(stages, USERS), opened = 0;
+    int t = threadIdx.x;
+    if (t == 0) ring_init(0, r.pages, 1, USERS), ring_init(r.pages, USERS * r.strips, 1, 1), opened = 0, rings = r;
     __syncthreads();
     const Gate gate{counter, (unsigned)list[count - 1].phase + 1};
-    int t = threadIdx.x;
-    Ring ring{stage, stages, 0, t >= USING};
     if (t >= USING) {
-        for (int i = 0; i < count; i++) bring_all<T, D>(list[i], ring, gate, t < USING + 32);
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+        constexpr int EACH = USERS / BRINGERS;
+        const int w = (t - USING) / 32, lane = t % 32, user = lane < EACH ? w * EACH + lane : USERS;
+        Ring pages = r.of_pages(1), weights = r.of_weights(1, user);
+        for (int i = 0; i < count; i++) {
+            __syncwarp();
+            if (lane < (int)sizeof(Instruction) / 16) ((uint4*)(next + w))[lane] = ((const uint4*)(list + i))[lane];
+            __syncwarp();
+            bring_all<T, D>(next[w], pages, weights, gate, w == 0, user);
+        }
         return;
     }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
     auto fetch = [&](int i) { // into now[i % 2]
-        if (t < sizeof(Instruction) / 16 && i < count)
+        if (t < (int)sizeof(Instruction) / 16 && i < count)
             asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(shared_address((uint4*)(now + i % 2) + t)), "l"((const uint4*)(list + i) + t) : "memory");
     };
     auto fetched = [] { asm volatile("cp.async.wait_all;" ::: "memory"); };
     fetch(0), fetched();
     meet<USING, 2>();
-    for (int i = 0; i < count; i++) {
+    int pages = 0, weights = 0;
+    for (int i = 0;; i++) {
         int phase = now[i % 2].phase; // before the fetch of the turn after this overwrites it
         fetch(i + 1);
-        perform<T, D>(i % 2, ring, scratch);
+        perform<T, D>(i % 2, pages, weights, scratch);
         fetched();
         meet<USING, 2>();
-        int next = i + 1 < count ? now[(i + 1) % 2].phase : phase + 1;
-        if (next == phase) continue;
-        if (t == 0) {
-            gate.end();
-            if (i + 1 < count) gate.open(next);
-        }
+        bool last = i + 1 == count, ends = last || now[(i + 1) % 2].phase != phase;
+        if (t == 0 && ends) gate.end();
+        if (last) return;
+        if (t == 0 && ends) gate.open(now[(i + 1) % 2].phase);
+        if (t == 32) prepare((i + 1) % 2);
         meet<USING, 2>();
     }
 }
 
-#define PROGRAM(T, D)                                                                                     \
-    extern "C" __global__ void __launch_bounds__(USING + 64, 1)                                                     \
-        program_##T##_##D(const Instruction* list, int count, unsigned* counter, int stage, int stages) {         \
-        program<T, D>(list, count, counter, stage, stages);                                                       \
+#define PROGRAM(T, D)                                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(32 * (USERS + BRINGERS), 1)                                                               \
+        program_##T##_##D(const Instruction* list, int count, unsigned* counter, int page, int pages, int strip, int strips) {         \
+        program<T, D>(list, count, counter, {page, pages, strip, strips});                                                             \
     }
