@@ -6,7 +6,8 @@
 //   strip 1  ├───────────┼───────────┼─ ─          warp loads its part of x once, into registers
 //                 C0     +     C1    + ..    sums meet in shared memory, a chunk of units at a time: y/(row's scale), in this order
 //
-// Of 8 rows a warp multiplies two strips at a time, so that one chain of products waits while the other goes on. Each warp has a ring of its own, that a lane of a bringing warp fills with W in the order in which the warp will ask for it.
+// Of 8 rows a warp multiplies two strips at a time, so that one chain of products waits while the other goes on. Each warp has a ring of
+// its own, that a lane of a bringing warp fills with W in the order in which the warp will ask for it.
 //
 // Order    matmul.cu's: k16 steps ascending within a segment of 512 of K, segments added ascending.
 #pragma once
@@ -48,7 +49,7 @@ struct Chunks {
     __device__ Chunks(const Strips& s, int room_, int most_, int block, int blocks) : segments(s.segments()), room(room_), most(most_), count(0), segment(0), deep(0) {
         int all = s.count();
         strip = (uint32_t)(block * all) / (uint32_t)blocks, last = (uint32_t)((block + 1) * all) / (uint32_t)blocks;
-        if ((last - strip) * segments <= 2 * room) room *= 2;
+        if (last - strip <= most && (last - strip) * segments <= 2 * room) room *= 2; // it is all that the block does
     }
     __device__ bool next() {
         segment += deep;
@@ -120,18 +121,18 @@ struct Rows {
     }
 };
 
-// multiply_units computes a warp's units [u, end) of a chunk into `sums`; now holds the rows of segment `loaded`. Of 8 rows there is room for those
-// of the next unit's segment beside them.
+// multiply_units computes a warp's units [u, end) of a chunk into `sums`; now holds the rows of segment `loaded`. Of 8 rows there is room
+// for those of the next unit's segment beside them.
 template <class L, int T>
-__device__ __forceinline__ void multiply_units(Ring& ring, Rows<T>& now, int& loaded, const Strips& m, const Chunks& chunk, const half* x, int rows, int u, int end, float4* sums,
-                                               int lane) {
+__device__ __forceinline__ void multiply_units(Ring& ring, Rows<T>& now, int& loaded, const Strips& m, const Chunks& chunk, const half* x, int rows, int u, int end,
+                                               float4* sums, int lane) {
     constexpr int S = TOGETHER<T>;
     int groups = chunk.groups(S);
     for (; u < end; u++) {
         int first = u % groups * S, segment = chunk.segment + u / groups, tiles = m.tiles(segment);
         bool both = S > 1 && first + 1 < chunk.count;
         if (segment != loaded) now.load(x, segment, tiles, rows, lane), loaded = segment;
-        [[maybe_unused]] Rows<T == 8 ? 8 : 4> then;
+        [[maybe_unused]] Rows<T> then;
         if constexpr (T == 8) {
             segment = u + 1 < end ? chunk.segment + (u + 1) / groups : loaded;
             then.load(x, segment, segment == loaded ? 0 : m.tiles(segment), rows, lane);
@@ -183,7 +184,8 @@ struct Sum {
 
     template <int T>
     __device__ __forceinline__ void find(const Strips& m, const Chunks& chunk, int rows_, float unscale_, int i) {
-        int strip = chunk.strip + i / (4 * T), of = i < chunk.count * 4 * T ? m.find(strip) : 0, r = i / 32 % (T / 8) * 8 + 2 * (i % 4), o = strip * 16 + i % 32 / 4;
+        int strip = chunk.strip + i / (4 * T), of = i < chunk.count * 4 * T ? m.find(strip) : 0;
+        int r = i / 32 % (T / 8) * 8 + 2 * (i % 4), o = strip * 16 + i % 32 / 4;
         n = m.outputs(of), rows = i < chunk.count * 4 * T ? min(2, rows_ - r) : 0, to = m.y(of) + (size_t)r * n + o;
 #pragma unroll
         for (int h = 0; h < 2; h++) scale[h] = rows > 0 && o + 8 * h < n ? m.scales(of)[o + 8 * h] : 0;
@@ -221,7 +223,8 @@ __device__ __forceinline__ void multiply_strips(Ring& ring, const Strips& m, con
     for (Chunks chunk(m, ROOM<T>, WARPS * 8 / T, block, blocks); chunk.next(); buffer ^= 1) {
         Sum sum;
         sum.find<T>(m, chunk, rows, unscale, t);
-        multiply_units<L, T>(ring, of, loaded, m, chunk, x, rows, chunk.begin(t / 32, WARPS, TOGETHER<T>), chunk.begin(t / 32 + 1, WARPS, TOGETHER<T>), sums_[buffer], t % 32);
+        int u = chunk.begin(t / 32, WARPS, TOGETHER<T>), end = chunk.begin(t / 32 + 1, WARPS, TOGETHER<T>);
+        multiply_units<L, T>(ring, of, loaded, m, chunk, x, rows, u, end, sums_[buffer], t % 32);
         meet<32 * WARPS>();
         sum.add<T>(sums_[buffer] + t, total, chunk);
     }
