@@ -123,7 +123,9 @@ func randomDraw(t testing.TB, rng *rand.Rand, vocab int) sample.Draw {
 	d.LogProb, d.Filtered = rng.IntN(4) > 0, rng.IntN(2) == 0 // filtered ones tell what exactly was kept
 	maybe(3, func() { d.Top = []int{1, 5, 20, 300, sample.MaxTop}[rng.IntN(5)] })
 	maybe(6, func() { d.Given, d.Token = true, rng.Int32N(int32(vocab)) })
-	maybe(10, func() { d.Adjust = append(slices.Clone(d.Adjust), sample.Adjustment{Token: int32(vocab), Add: 9}, sample.Adjustment{Token: -1}) })
+	maybe(10, func() {
+		d.Adjust = append(slices.Clone(d.Adjust), sample.Adjustment{Token: int32(vocab), Add: 9}, sample.Adjustment{Token: -1})
+	})
 	return d
 }
 
