@@ -121,13 +121,13 @@ func (m *meter) known() bool {
 	return false
 }
 
-// of is the time of a size, 0 where nothing is known. Sizes between known ones lie on a line; from one known size alone, half of its time
+// of is the time of a size, 0 for none and where nothing is known. Sizes between known ones lie on a line; from one known size alone, half of its time
 // is taken to be there at any size; beyond the known ones the line through the last two goes on, and never falls.
 func (m *meter) of(size int) float64 {
 	size = rounded(size)
 	at := func(i int) (x, y float64) { return float64(m.sizes[i]), m.times[m.sizes[i]].median }
 	last := len(m.sizes) - 1
-	if last < 0 {
+	if last < 0 || size == 0 {
 		return 0
 	}
 	i := sort.SearchInts(m.sizes, size)

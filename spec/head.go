@@ -79,12 +79,7 @@ func (h *Head) Close() error {
 	return errors.Join(errs...)
 }
 
-func (h *Head) Cost(sequences int) float64 {
-	if sequences == 0 {
-		return 0
-	}
-	return h.times.of(sequences)
-}
+func (h *Head) Cost(sequences int) float64 { return h.times.of(sequences) }
 
 // headMemory is what the layer remembers of a sequence: its positions from base on.
 type headMemory struct {

@@ -1,7 +1,7 @@
 package spec
 
 // An index finds where a sequence's last tokens stood before. It is a chain of places for each pair of tokens, as compressors have
-// them: appending and dropping a token take constant time, and memory is a few words a token.
+// them: appending a token takes constant time, and memory is a few words a token.
 type index struct {
 	tokens []int32
 	before []int32            // for each place: the last place before it that follows the same pair; -1: there is none

@@ -38,12 +38,7 @@ func NewSmall(d compute.Device, m, next *model.Model, c state.Config, depth int)
 func (*Small) Kind() string   { return "draft" }
 func (s *Small) Close() error { return s.pool.Close() }
 
-func (s *Small) Cost(sequences int) float64 {
-	if sequences == 0 {
-		return 0
-	}
-	return s.times.of(sequences)
-}
+func (s *Small) Cost(sequences int) float64 { return s.times.of(sequences) }
 
 // smallMemory is a sequence of the small model, and the tokens that it has computed.
 type smallMemory struct {
