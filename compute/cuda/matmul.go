@@ -79,29 +79,25 @@ func (s *step) hopperLaunch(rows int, in *buffer, all []sibling) (launch, error)
 	case 128:
 		depth, held, threads, perMultiprocessor, budget = 1, 3, 384, 1, 208<<10
 	}
-	tiles := 4 // of K a stage of weights
-	if w.layout == layoutF16 {
-		tiles = 2
-	}
-	stage, weights := depth*2*tileK*in.tile, held*tiles*2*w.layout.bytes
+	stage, weights := depth*2*tileK*in.tile, held*w.layout.piece()*2*w.layout.bytes
 	stages := min(hopperStages-held, (budget-weights)/stage)
 
-	outputs, segments := 0, ceilDiv(w.k, hopperSegment)
+	tiles, segments := 0, ceilDiv(w.k, hopperSegment)
 	for _, p := range all {
-		outputs += ceilDiv(p.w.n, hopperOutputs) * ceilDiv(rows, in.tile)
+		tiles += ceilDiv(p.w.n, hopperOutputs) * ceilDiv(rows, in.tile)
 	}
 	blocks := s.multiprocessors * perMultiprocessor
-	whole := in.tile == 128 && outputs >= blocks*3/4
+	whole := in.tile == 128 && tiles >= blocks*3/4
 	var partials pointer
 	if whole {
-		blocks = min(blocks, outputs)
+		blocks = min(blocks, tiles)
 	} else {
-		blocks = min(blocks, outputs*segments)
-		if outputs*segments*blocks > math.MaxInt32 {
-			return launch{}, fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", outputs, segments, blocks)
+		blocks = min(blocks, tiles*segments)
+		if tiles*segments*blocks > math.MaxInt32 {
+			return launch{}, fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", tiles, segments, blocks)
 		}
 		var err error
-		if partials, err = s.partialSums(4 * min(outputs, blocks) * segments * hopperOutputs * in.tile); err != nil {
+		if partials, err = s.partialSums(4 * min(tiles, blocks) * segments * hopperOutputs * in.tile); err != nil {
 			return launch{}, err
 		}
 	}

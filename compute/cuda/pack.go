@@ -18,6 +18,14 @@ type layout struct {
 	matmul [3]string // kernels for blocks of 8, 16 and 32 rows
 }
 
+// piece is how many tiles of K of a strip, 16 outputs of them, are brought at a time: PIECE of kernels/layouts.cuh.
+func (l *layout) piece() int {
+	if l.bytes/4 < 2048 {
+		return 4
+	}
+	return 2
+}
+
 func newLayout(name string, bytes int) *layout {
 	l := &layout{name: name, bytes: bytes}
 	for i := range l.matmul {

@@ -230,7 +230,7 @@ func (d *Device) program(p *draft) (launch, pointer, error) {
 }
 
 // rings are where pages of the KV cache and weights pass: bytes of a stage, and stages; of weights, of each using warp. A stage of weights
-// is 16 outputs of four tiles of K, of f16 two. A warp may wait for two at a time.
+// is a piece of a strip (layout.piece). A warp may wait for two at a time.
 type rings struct{ page, pages, strip, strips int }
 
 // rings gives the weights what two stages of pages leave.
@@ -242,11 +242,7 @@ func (p *draft) rings() (r rings) {
 		}
 		if name, ok := strings.CutPrefix(name, "matmul_"); ok {
 			l := programLayouts[slices.IndexFunc(programLayouts, func(l *layout) bool { return l.name == name })]
-			bytes := l.bytes
-			if l == layoutF16 {
-				bytes /= 2
-			}
-			r.strip = max(r.strip, bytes)
+			r.strip = max(r.strip, l.piece()*l.bytes/4)
 		}
 	}
 	r.strips = min(programStages, (programRings-r.page*r.pages)/programUsers/r.strip)

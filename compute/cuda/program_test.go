@@ -181,6 +181,18 @@ func TestADecoderIsOneProgram(t *testing.T) {
 	}
 }
 
+// programsBits compares a step that has become a program, the third time, with its launches one by one.
+func (d *Device) programsBits(t *testing.T, name string, forward func(compute.Ops, *compute.Batch) compute.Tensor, b *compute.Batch) {
+	t.Helper()
+	run := func() []float32 { return d.compute(t, func(s *step) compute.Tensor { return forward(s, b) }) }
+	d.SetEager(true)
+	want := run()
+	d.SetEager(false)
+	for range 3 {
+		bitsEqual(t, name, run(), want)
+	}
+}
+
 func TestAProgramOfOddmentsComputesTheBitsOfItsKernels(t *testing.T) {
 	d := gpu(t)
 	for _, rows := range []int{1, 7, 9, 16} {
@@ -190,12 +202,7 @@ func TestAProgramOfOddmentsComputesTheBitsOfItsKernels(t *testing.T) {
 			for r := range rows {
 				b.Add(int32(7*r+position)%250, position, r, r%3 != 1)
 			}
-			d.SetEager(true)
-			want := d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) })
-			d.SetEager(false)
-			for range 3 {
-				bitsEqual(t, fmt.Sprintf("%d rows, position %d", rows, position), d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) }), want)
-			}
+			d.programsBits(t, fmt.Sprintf("%d rows, position %d", rows, position), m.forward, b)
 		}
 		m.kv.Close()
 	}
@@ -219,12 +226,7 @@ func TestAProgramComputesTheBitsOfItsKernels(t *testing.T) {
 							for r := range rows {
 								b.Add(int32(7*r+position)%256, position+r/16, r%16, r%3 != 1)
 							}
-							d.SetEager(true)
-							want := d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) })
-							d.SetEager(false)
-							for range 3 {
-								bitsEqual(t, fmt.Sprintf("position %d", position), d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) }), want)
-							}
+							d.programsBits(t, fmt.Sprintf("position %d", position), m.forward, b)
 							if t.Failed() {
 								return
 							}
@@ -246,12 +248,7 @@ func TestAProgramAddsUpMoreSegmentsThanAChunkHolds(t *testing.T) {
 			for r := range rows {
 				b.Add(int32(7*r)%256, 0, r, true)
 			}
-			d.SetEager(true)
-			want := d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) })
-			d.SetEager(false)
-			for range 3 {
-				bitsEqual(t, fmt.Sprintf("%v, %d rows", format, rows), d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) }), want)
-			}
+			d.programsBits(t, fmt.Sprintf("%v, %d rows", format, rows), m.forward, b)
 		}
 		m.kv.Close()
 	}

@@ -24,7 +24,11 @@
 
 constexpr int USERS = 8; // using warps: as many as there can be threads that hold their part of x in registers, and spill nothing
 constexpr int USING = 32 * USERS;
-constexpr int BRINGERS = 4; // warps that bring: one alone cannot issue copies as fast as they are used
+constexpr int BRINGERS = 4; // warps that bring: a warpgroup, for only as such can they leave registers to the others
+
+// Registers of a thread that uses, and of one that brings: 256 of the one and 128 of the other have 64,512 of 65,536.
+#define USERS_REGISTERS "224"
+#define BRINGERS_REGISTERS "56"
 
 // The operations, by the names of their kernels; rope_append_FORMAT is qk_norm_rope and append_kv_FORMAT of the keys that it turned.
 #define EACH_OPERATION(X)                                                                                                                \
@@ -249,7 +253,8 @@ __device__ __noinline__ void perform_small(int turn, int t, float (*heads)[256])
     }
 }
 
-// What needs many registers is a function of its own, so that nothing else takes any meanwhile. They return the ring's place.
+// A matmul is part of the program itself, which has more registers than a function can have; attention and the rest are functions of their own,
+// so that they take none from it. What brings the ring forward returns its place.
 template <class L, int T>
 __device__ __forceinline__ int perform_matmul(int turn, int place) {
     const Instruction& in = now[turn];
@@ -263,7 +268,7 @@ template <int T, int D>
 __device__ __noinline__ int perform_attention(int turn, int place, FewScratch<D>& scratch) {
     int t = thread();
     Ring pages = rings.of_pages(place);
-    each_work(now[turn], whole, t == 0, [] { meet<32 * USERS>(); },
+    each_work(now[turn], whole, t == 0, [] { meet<USING>(); },
               [&](int block) { attend_pages<D, USERS, F16>(pages, whole.attention, whole.work, block, scratch, t); });
     return Rings::place(pages);
 }
@@ -331,7 +336,7 @@ __device__ __forceinline__ void program(const Instruction* list, int count, unsi
     __syncthreads();
     const Gate gate{counter, (unsigned)list[count - 1].phase + 1};
     if (t >= USING) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 " BRINGERS_REGISTERS ";");
         constexpr int EACH = USERS / BRINGERS;
         const int w = (t - USING) / 32, lane = t % 32, user = lane < EACH ? w * EACH + lane : USERS;
         Ring pages = r.of_pages(1), weights = r.of_weights(1, user);
@@ -343,7 +348,7 @@ __device__ __forceinline__ void program(const Instruction* list, int count, unsi
         }
         return;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 " USERS_REGISTERS ";");
     auto fetch = [&](int i) { // into now[i % 2]
         if (t < (int)sizeof(Instruction) / 16 && i < count)
             asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(shared_address((uint4*)(now + i % 2) + t)), "l"((const uint4*)(list + i) + t) : "memory");
