@@ -82,11 +82,12 @@ func (m *Model) draftRate(ctx context.Context, t DraftTest, drafts int) (float64
 		}
 		go func() {
 			for len(times[i]) < t.Generate {
-				if _, err := a.Next(ctx); err != nil {
+				e, err := a.Next(ctx)
+				if err != nil {
 					failed <- named(err)
 					return
 				}
-				times[i] = append(times[i], time.Now())
+				times[i] = append(times[i], e.At)
 			}
 			failed <- nil
 		}()

@@ -19,6 +19,8 @@ type Event struct {
 	Top     []sample.TokenLogProb // where asked for
 
 	Done *Done // at the end of each answer, with no token
+
+	At time.Time // when it came of its step; whoever reads it may be late
 }
 
 // Reasons why an answer ends.
@@ -149,7 +151,7 @@ func (p *progress) sum() Usage {
 func (a *Answer) put(e Event, now time.Time) {
 	a.mu.Lock()
 	p := &a.progress[e.Index]
-	p.last = now
+	e.At, p.last = now, now
 	if p.first.IsZero() && !e.Scored {
 		p.first = now
 	}
