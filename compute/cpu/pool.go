@@ -7,21 +7,30 @@ import (
 	"time"
 )
 
-// pool is the worker goroutines of a device. It splits work by handing out indices, one at a time, to whoever is free:
-// who computes a piece never changes what is computed.
+// pool is the worker goroutines of a device. The pieces of a round are cut into as many shares as there are threads; each thread does its
+// own share, ascending, so that what it asks of memory ahead of a piece is of the next, and then what is left of others': who computes a
+// piece never changes what is computed.
 //
 // A round waits for its pieces, not for its workers: a worker that sleeps, or that the machine runs elsewhere, misses a
 // round and nobody waits for it. So where processors are few the caller does the work alone.
 type pool struct {
 	threads int
-	work    func(thread, i int) // of this round; read only by who has taken a piece, so while the round lasts
-	left    atomic.Int32        // pieces that nobody has taken; they go in descending order
-	open    atomic.Int32        // pieces that are not done
+	work    func(thread, i int) // of this round, like pieces; read only by who has taken a piece, so while the round lasts
+	pieces  int
+	shares  []share
+	open    atomic.Int32  // pieces that are not done
+	round   atomic.Uint32 // that has begun
 	asleep  atomic.Int32
 	closed  atomic.Bool
 	mu      sync.Mutex
 	wake    *sync.Cond
 	done    sync.WaitGroup
+}
+
+// share is how many pieces of a share nobody has taken, alone in its lines of a cache.
+type share struct {
+	left atomic.Int32
+	_    [124]byte
 }
 
 const (
@@ -32,7 +41,7 @@ const (
 )
 
 func newPool(threads int) *pool {
-	p := &pool{threads: threads}
+	p := &pool{threads: threads, shares: make([]share, threads)}
 	p.wake = sync.NewCond(&p.mu)
 	for i := range threads - 1 {
 		p.done.Add(1)
@@ -49,9 +58,12 @@ func (p *pool) run(pieces int, work func(thread, i int)) {
 		}
 		return
 	}
-	p.work = work
+	p.work, p.pieces = work, pieces
 	p.open.Store(int32(pieces))
-	p.left.Store(int32(pieces))
+	for i := range p.shares {
+		p.shares[i].left.Store(int32(p.end(i) - p.end(i-1)))
+	}
+	p.round.Add(1)
 	if p.asleep.Load() > 0 {
 		p.mu.Lock()
 		p.wake.Broadcast()
@@ -67,30 +79,38 @@ func (p *pool) run(pieces int, work func(thread, i int)) {
 	}
 }
 
+// end is where a share of the round's pieces ends, and the next begins.
+func (p *pool) end(share int) int { return (share + 1) * p.pieces / p.threads }
+
 // take computes pieces until none is left.
 func (p *pool) take(thread int) {
-	for {
-		left := p.left.Load()
-		if left == 0 {
-			return
-		}
-		if p.left.CompareAndSwap(left, left-1) {
-			p.work(thread, int(left-1))
-			p.open.Add(-1)
+	for i := range p.threads {
+		share := (thread + i) % p.threads
+		for left := &p.shares[share].left; ; {
+			n := left.Load()
+			if n == 0 {
+				break
+			}
+			if left.CompareAndSwap(n, n-1) {
+				p.work(thread, p.end(share)-int(n))
+				p.open.Add(-1)
+			}
 		}
 	}
 }
 
 func (p *pool) worker(thread int) {
 	defer p.done.Done()
-	called := func() bool { return p.left.Load() > 0 || p.closed.Load() }
+	var seen uint32 // the round that it has looked at
+	called := func() bool { return p.round.Load() != seen || p.closed.Load() }
 	for !p.closed.Load() {
+		seen = p.round.Load()
 		p.take(thread)
 		if spin(awake, called) {
 			continue
 		}
 		p.mu.Lock()
-		p.asleep.Add(1) // before the last look: run looks for sleepers after it has left pieces
+		p.asleep.Add(1) // before the last look: run looks for sleepers after it has begun a round
 		for !called() {
 			p.wake.Wait()
 		}
