@@ -1,15 +1,17 @@
 package spec
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"sort"
 )
 
-// meter is how long something takes, by its size: of each size the median of the last few times, and a line between them. The first two
-// times of a size do not count: a device may have to prepare for it (CUDA's graphs).
+// meter is how long something takes, by its size: of each size the median of the last few times, but no longer than a larger size takes;
+// and a line between them. The first two times of a size do not count: a device may have to prepare for it (CUDA's graphs).
 type meter struct {
-	sizes  []int // that are known, ascending
+	sizes  []int     // that are known, ascending
+	least  []float64 // what they take
 	times  map[int]*times
 	recent []sighting // the last few times, of any size
 }
@@ -53,8 +55,8 @@ func rounded(size int) int {
 	return (size + unit - 1) / unit * unit
 }
 
-// learn hears of a time.
-func (m *meter) learn(size int, seconds float64) {
+// learn hears of a time, and says whether it made others unknown.
+func (m *meter) learn(size int, seconds float64) (forgot bool) {
 	size = rounded(size)
 	if m.times == nil {
 		m.times = map[int]*times{}
@@ -67,7 +69,7 @@ func (m *meter) learn(size int, seconds float64) {
 	t.seen++
 	switch {
 	case t.seen < 1:
-		return
+		return false
 	case t.seen == 1:
 		i, _ := slices.BinarySearch(m.sizes, size)
 		m.sizes = slices.Insert(m.sizes, i, size)
@@ -75,16 +77,23 @@ func (m *meter) learn(size int, seconds float64) {
 	default:
 		s := sighting{size, seconds, seconds / t.median}
 		t.add(seconds)
-		m.shift(s)
+		forgot = m.shift(s)
 	}
+	m.least = slices.Grow(m.least[:0], len(m.sizes))[:len(m.sizes)]
+	least := math.Inf(1)
+	for i, size := range slices.Backward(m.sizes) {
+		least = min(least, m.times[size].median)
+		m.least[i] = least
+	}
+	return forgot
 }
 
 // shift hears how a time compares with what was known of its size. Where most of the last few are longer, or shorter, all is: others
 // compute on the machine, or have ended. What sizes take that have not been seen since is then not known.
-func (m *meter) shift(s sighting) {
+func (m *meter) shift(s sighting) bool {
 	const much = 1.25
 	if m.recent = append(m.recent, s); len(m.recent) < few {
-		return
+		return false
 	}
 	ratios := make([]float64, few)
 	for i, r := range m.recent {
@@ -93,7 +102,7 @@ func (m *meter) shift(s sighting) {
 	now := median(ratios)
 	if now < much && now > 1/much {
 		m.recent = m.recent[1:]
-		return
+		return false
 	}
 	fresh := map[int]bool{}
 	for _, r := range m.recent[few/2:] {
@@ -109,6 +118,7 @@ func (m *meter) shift(s sighting) {
 	}
 	m.sizes = slices.DeleteFunc(m.sizes, func(size int) bool { return !fresh[size] })
 	m.recent = nil
+	return true
 }
 
 // known reports whether a size was timed often enough that one odd time does not count.
@@ -125,14 +135,14 @@ func (m *meter) known() bool {
 // is taken to be there at any size; beyond the known ones the line through the last two goes on, and never falls.
 func (m *meter) of(size int) float64 {
 	size = rounded(size)
-	at := func(i int) (x, y float64) { return float64(m.sizes[i]), m.times[m.sizes[i]].median }
+	at := func(i int) (x, y float64) { return float64(m.sizes[i]), m.least[i] }
 	last := len(m.sizes) - 1
 	if last < 0 || size == 0 {
 		return 0
 	}
 	i := sort.SearchInts(m.sizes, size)
 	if i <= last && m.sizes[i] == size {
-		return m.times[size].median
+		return m.least[i]
 	}
 	if last == 0 {
 		x, y := at(0)

@@ -102,6 +102,10 @@ func TestAMeterDrawsLinesBetweenWhatItKnows(t *testing.T) {
 	want(60, 3)
 	m.learn(6, 1000) // once
 	want(6, 3)
+	m.learn(2, 4)
+	learn(4, 9) // an odd time: six rows took 3
+	want(4, 3)
+	want(2, 3)
 }
 
 func TestRatesAreTheSequencesOwnWhereItHasSome(t *testing.T) {

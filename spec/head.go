@@ -33,6 +33,7 @@ type Head struct {
 	wait    int               // rows of a sequence that can wait
 	places  []int             // in kept, where nobody's rows wait
 	times   meter
+	kernels bool // the device's steps are made of kernels, so that more operations cost more than more rows
 }
 
 // waiting is how many rows of a sequence wait, beside those of a step: as many as the step may have that remembers them.
@@ -219,8 +220,9 @@ func (h *Head) Forward(b *compute.Batch, s *state.View, shares []Share) func(com
 }
 
 // Draft guesses a token for each sequence in a step of the layer, as long as any wants more. Where many rows of a sequence have waited, all but
-// the last are only remembered.
+// the last are only remembered; where steps are not made of kernels, so are few.
 func (h *Head) Draft(asks []*Ask) error {
+	h.kernels = h.kernels || h.device.Kernels() > 0
 	var active []*Ask
 	var b, late compute.Batch
 	var hidden, waited []int32
@@ -232,7 +234,7 @@ func (h *Head) Draft(asks []*Ask) error {
 		}
 		for i := range n {
 			to, from := &b, &hidden
-			if n > h.most && i < n-1 {
+			if i < n-1 && (n > h.most || !h.kernels) {
 				to, from = &late, &waited
 			}
 			to.Add(a.Tokens[m.from+i+1], m.from+i-m.base, len(active), i == n-1)
@@ -285,7 +287,7 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
 	}
-	if late.Rows() == 0 {
+	if late.Rows() <= h.most*len(asks) { // else it is remembering that was timed
 		h.times.learn(len(asks), time.Since(began).Seconds())
 	}
 	return took(asks, picks), nil

@@ -17,7 +17,7 @@ type Speculator struct {
 	drafted int // steps in a row with drafts
 	idle    int // times in a row that no draft was made, though some could have been
 	wait    int // such times until the next try
-	trying  int // drafts of a try that are still to come
+	trying  int // drafts of a try that are still to come, now or as soon as none seem to pay
 	stats   Stats
 }
 
@@ -37,7 +37,7 @@ const (
 
 // New makes a speculator of drafts up to a depth.
 func New(d Drafter, most int) *Speculator {
-	s := &Speculator{drafter: d, most: min(max(most, 0), MostDepth), wait: patience}
+	s := &Speculator{drafter: d, most: min(max(most, 0), MostDepth), wait: patience, trying: tries}
 	for i := range s.all {
 		s.all[i].memory = 512
 	}
@@ -154,7 +154,7 @@ func (s *Speculator) choose(decoding int, asks []*Ask) {
 	}
 	switch {
 	case pays:
-		s.idle, s.wait, s.trying = 0, patience, 0
+		s.idle, s.wait = 0, patience
 		if s.drafted++; s.drafted > plain {
 			s.drafted = 0
 			for _, a := range asks {
@@ -189,7 +189,11 @@ func (s *Speculator) Verified(q *Sequence, drafted, accepted int) {
 }
 
 // Took hears how long a step took in which sequences decoded, and nothing else: so many rows in all.
-func (s *Speculator) Took(rows int, d time.Duration) { s.steps.learn(rows, d.Seconds()) }
+func (s *Speculator) Took(rows int, d time.Duration) {
+	if forgot := s.steps.learn(rows, d.Seconds()); forgot && s.idle == 0 { // drafts paid, and may again
+		s.trying = tries
+	}
+}
 
 // Stats are what became of all drafts so far.
 func (s *Speculator) Stats() Stats {
