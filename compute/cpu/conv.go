@@ -8,11 +8,12 @@ func (s *step) CausalConv(b *compute.Batch, d compute.Delta, x compute.Tensor, w
 	y, out := s.tensor(x.Rows, x.Width)
 	clearPadding(b, out, x.Width)
 	shape := d.Memory.Shape()
-	var all []convolution
-	var places []rowPlace // of all sequences' rows, one after another
-	for n, h := range histories(b, d) {
-		all = append(all, convolution{step: s, history: h, taps: shape.Taps, width: x.Width, x: mem(x), w: values(w)})
-		for i := range h.rows {
+	sequences := s.histories(b, d)
+	all := make([]convolution, len(sequences))
+	places := make([]rowPlace, 0, b.Rows()) // of all sequences' rows, one after another
+	for n := range all {
+		all[n] = convolution{step: s, history: &sequences[n], taps: shape.Taps, width: x.Width, x: mem(x), w: values(w)}
+		for i := range all[n].rows {
 			places = append(places, rowPlace{n, i})
 		}
 	}
@@ -30,7 +31,7 @@ type rowPlace struct{ sequence, row int }
 // convolution is the rows of one sequence.
 type convolution struct {
 	*step
-	history
+	*history
 	taps, width int
 	x           *buffer
 	w           []float32 // [taps, width]

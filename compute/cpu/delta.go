@@ -67,8 +67,8 @@ func (m *deltaMemory) Close() error {
 // deltaPage is a layer's part of a page.
 type deltaPage struct{ s, k, u, g, x []float32 }
 
-// page is a layer's part of a page; none for a page that is not kept.
-func (m *deltaMemory) page(layer int, number int32) *deltaPage {
+// page makes p a layer's part of a page, and returns it; none for a page that is not kept.
+func (m *deltaMemory) page(p *deltaPage, layer int, number int32) *deltaPage {
 	if number < 0 {
 		return nil
 	}
@@ -80,7 +80,8 @@ func (m *deltaMemory) page(layer int, number int32) *deltaPage {
 		return p
 	}
 	d, h := m.shape.HeadDim, m.shape.ValueHeads
-	return &deltaPage{s: part(h * d * d), k: part(m.shape.KeyHeads * d * compute.Page), u: part(h * compute.Page * d), g: part(h * compute.Page), x: rest}
+	*p = deltaPage{s: part(h * d * d), k: part(m.shape.KeyHeads * d * compute.Page), u: part(h * compute.Page * d), g: part(h * compute.Page), x: rest}
+	return p
 }
 
 // history is the rows that a step has of one sequence, by position, which ascends by one, and the pages that they lie in.
@@ -97,38 +98,88 @@ func (h *history) place(i int) (page, place int) {
 	return p / compute.Page, p % compute.Page
 }
 
+// sorting is the rows of a batch by sequence and position, which all layers have in common, and the pages of the layer that asked last.
+type sorting struct {
+	batch *compute.Batch // nil: none
+	delta compute.Delta
+	all   []history
+	rows  []int // what their rows lie in
+	of    []int // by slot: which of all, or -1
+	pages []deltaPage
+}
+
 // histories sorts a batch by sequence and position. Rows without a sequence are left out.
-func histories(b *compute.Batch, d compute.Delta) []history {
-	bySlot, order := map[int32]int{}, []history(nil)
+func (s *step) histories(b *compute.Batch, d compute.Delta) []history {
+	c := &s.sorted
+	if c.batch != b {
+		c.batch, c.delta = b, compute.Delta{}
+		c.sort(b)
+	}
+	if c.delta.Memory != d.Memory || c.delta.Layer != d.Layer {
+		c.delta = d
+		c.find(d)
+	}
+	return c.all
+}
+
+// sort finds the rows of each sequence.
+func (c *sorting) sort(b *compute.Batch) {
+	c.all, c.rows, c.of = c.all[:0], sized(c.rows, b.Rows()), c.of[:0]
+	counts := make([]int, 0, b.Rows())
 	for r, slot := range b.Slots {
 		if slot < 0 {
 			continue
 		}
-		i, ok := bySlot[slot]
-		if !ok {
-			i = len(order)
-			bySlot[slot], order = i, append(order, history{first: int(b.Positions[r])})
+		for int(slot) >= len(c.of) {
+			c.of = append(c.of, -1)
 		}
-		order[i].rows = append(order[i].rows, r)
-		order[i].first = min(order[i].first, int(b.Positions[r]))
+		position := int(b.Positions[r])
+		if c.of[slot] < 0 {
+			c.of[slot] = len(c.all)
+			c.all, counts = append(c.all, history{first: position}), append(counts, 0)
+		}
+		h := &c.all[c.of[slot]]
+		h.first = min(h.first, position)
+		counts[c.of[slot]]++
 	}
-	m := d.Memory.(*deltaMemory)
-	for i := range order {
-		h := &order[i]
-		sorted := make([]int, len(h.rows))
-		for _, r := range h.rows {
-			sorted[int(b.Positions[r])-h.first] = r
+	at := 0
+	for i, n := range counts {
+		c.all[i].rows = c.rows[at : at+n : at+n]
+		at += n
+	}
+	for r, slot := range b.Slots {
+		if slot >= 0 {
+			h := &c.all[c.of[slot]]
+			h.rows[int(b.Positions[r])-h.first] = r
 		}
-		h.rows = sorted
-		table, page := d.Tables[b.Slots[sorted[0]]], h.first/compute.Page
-		for _, number := range table[page : (h.first+len(sorted)-1)/compute.Page+1] {
-			h.pages = append(h.pages, m.page(d.Layer, number))
+	}
+}
+
+// find looks up the pages of a layer.
+func (c *sorting) find(d compute.Delta) {
+	m, n := d.Memory.(*deltaMemory), 0
+	for i := range c.all {
+		h := &c.all[i]
+		n += 1 + (h.first%compute.Page+len(h.rows)-1)/compute.Page + 1
+	}
+	c.pages = sized(c.pages, n)
+	left := c.pages
+	take := func(number int32) *deltaPage {
+		p := &left[0]
+		left = left[1:]
+		return m.page(p, d.Layer, number)
+	}
+	for i := range c.all {
+		h := &c.all[i]
+		table, page := d.Tables[c.batch.Slots[h.rows[0]]], h.first/compute.Page
+		h.pages, h.past = h.pages[:0], nil
+		for _, number := range table[page : (h.first+len(h.rows)-1)/compute.Page+1] {
+			h.pages = append(h.pages, take(number))
 		}
 		if h.first%compute.Page == 0 && page > 0 {
-			h.past = m.page(d.Layer, table[page-1])
+			h.past = take(table[page-1])
 		}
 	}
-	return order
 }
 
 // clearPadding zeroes the rows without a sequence.

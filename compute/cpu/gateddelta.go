@@ -31,7 +31,7 @@ func (s *step) GatedDelta(b *compute.Batch, d compute.Delta, x, beta, alpha comp
 	clearPadding(b, out, y.Width)
 	w.out, w.outWidth = out, y.Width
 	w.prepare(x.Rows, mem(beta), mem(alpha))
-	all := histories(b, d)
+	all := s.histories(b, d)
 	keys := make([][][]float32, len(all)) // of each sequence and page
 	for i := range all {
 		keys[i] = w.keysOf(&all[i])

@@ -9,7 +9,8 @@ type step struct {
 	arenas [3]memory // of what comes before the layers, of even and of odd layers
 	at     *memory
 	turns  map[turned]turns
-	crowd  crowd // of the last Experts
+	crowd  crowd   // of the last Experts
+	sorted sorting // of the last delta net
 }
 
 // memory is where tensors lie.
@@ -51,6 +52,7 @@ func (s *step) begin() {
 	}
 	s.at = &s.arenas[0]
 	s.turns = map[turned]turns{}
+	s.sorted.batch = nil
 }
 
 // Layer moves on to the other arena, and ends what it held: the tensors of the layer before the last.
