@@ -17,7 +17,7 @@ func (s *step) CausalConv(b *compute.Batch, d compute.Delta, x compute.Tensor, w
 			places = append(places, rowPlace{n, i})
 		}
 	}
-	s.eachRow(len(places), func(r int) {
+	s.eachDearRow(len(places), func(r int) {
 		c, i := &all[places[r].sequence], places[r].row
 		c.row(out.row(c.rows[i], x.Width), i)
 	})

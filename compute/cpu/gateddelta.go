@@ -68,7 +68,7 @@ func (w *deltaRule) prepare(rows int, beta, alpha *buffer) {
 		ones[i], scale[i] = 1, float32(1/math.Sqrt(float64(dim)))
 	}
 	a, dt := values(w.A), values(w.DT)
-	w.eachRow(rows, func(r int) {
+	w.eachDearRow(rows, func(r int) {
 		dst, src := w.qk.row(r, n), w.x.row(r, w.width)
 		for at := 0; at < n; at += dim {
 			gain := scale

@@ -29,7 +29,7 @@ func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) comp
 	})
 	both := s.MatMul(twice, w)
 	y, ym := s.tensor(n, p.n)
-	s.eachRow(n, func(i int) {
+	s.eachDearRow(n, func(i int) {
 		s.kernels.add(ym.row(i, p.n), mem(both).row(2*i, p.n), mem(both).row(2*i+1, p.n))
 		if !bias.IsZero() {
 			s.kernels.add(ym.row(i, p.n), ym.row(i, p.n), values(bias))

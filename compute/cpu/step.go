@@ -86,6 +86,11 @@ func (s *step) eachRow(rows int, work func(r int)) {
 	})
 }
 
+// eachDearRow is eachRow for rows that are worth a thread each, and that write to no panel.
+func (s *step) eachDearRow(rows int, work func(r int)) {
+	s.pool.run(rows, func(_, r int) { work(r) })
+}
+
 // Embed: x = scale * w, one rounding.
 func (s *step) Embed(b *compute.Batch, w compute.Weight, scale float32) compute.Tensor {
 	x, m := s.tensor(b.Rows(), w.Width)
