@@ -7,8 +7,7 @@ import (
 	"sort"
 )
 
-// meter is how long something takes, by its size: of each size the median of the last few times, but no longer than a larger size takes;
-// and a line between them. The first two times of a size do not count: a device may have to prepare for it (CUDA's graphs).
+// meter is how long something takes, by its size: of each size the median of the last few times, and a line between them. The first two times of a size do not count: a device may have to prepare for it (CUDA's graphs).
 type meter struct {
 	sizes  []int     // that are known, ascending
 	least  []float64 // what they take
@@ -79,13 +78,38 @@ func (m *meter) learn(size int, seconds float64) (forgot bool) {
 		t.add(seconds)
 		forgot = m.shift(s)
 	}
+	m.settle()
+	return forgot
+}
+
+// sure is how many times of a size are believed, however odd.
+const sure = 3
+
+// settle says what each size takes: no longer than a larger one, and where it was timed only once or twice no longer than the sizes
+// below it let one expect, so that an odd time does not keep the size from being tried again.
+func (m *meter) settle() {
 	m.least = slices.Grow(m.least[:0], len(m.sizes))[:len(m.sizes)]
 	least := math.Inf(1)
 	for i, size := range slices.Backward(m.sizes) {
 		least = min(least, m.times[size].median)
 		m.least[i] = least
 	}
-	return forgot
+	for i, size := range m.sizes {
+		if i > 0 && len(m.times[size].last) < sure {
+			m.least[i] = min(m.least[i], m.beyond(i-1, size))
+		}
+	}
+}
+
+// beyond is what a size takes by the sizes up to the i-th, which is smaller. By one size alone, half of its time is taken to be there at
+// any size; the line through two goes on, and never falls.
+func (m *meter) beyond(i, size int) float64 {
+	x, y := float64(m.sizes[i]), m.least[i]
+	if i == 0 {
+		return y/2 + y/2*float64(size)/x
+	}
+	slope := (y - m.least[i-1]) / (x - float64(m.sizes[i-1]))
+	return y + max(0, slope)*(float64(size)-x)
 }
 
 // shift hears how a time compares with what was known of its size. Where most of the last few are longer, or shorter, all is: others
@@ -131,31 +155,24 @@ func (m *meter) known() bool {
 	return false
 }
 
-// of is the time of a size, 0 for none and where nothing is known. Sizes between known ones lie on a line; from one known size alone, half of its time
-// is taken to be there at any size; beyond the known ones the line through the last two goes on, and never falls.
+// of is the time of a size, 0 for none and where nothing is known. Sizes between known ones, or below them, lie on a line.
 func (m *meter) of(size int) float64 {
 	size = rounded(size)
-	at := func(i int) (x, y float64) { return float64(m.sizes[i]), m.least[i] }
 	last := len(m.sizes) - 1
 	if last < 0 || size == 0 {
 		return 0
 	}
 	i := sort.SearchInts(m.sizes, size)
-	if i <= last && m.sizes[i] == size {
+	switch {
+	case i <= last && m.sizes[i] == size:
 		return m.least[i]
+	case i > last:
+		return m.beyond(last, size)
+	case last == 0:
+		return m.least[0]/2 + m.least[0]/2*float64(size)/float64(m.sizes[0])
 	}
-	if last == 0 {
-		x, y := at(0)
-		return y/2 + y/2*float64(size)/x
-	}
-	if i == 0 || i > last { // before the first, or after the last
-		i = min(max(i, 1), last)
-	}
-	x0, y0 := at(i - 1)
-	x1, y1 := at(i)
-	slope := max(0, (y1-y0)/(x1-x0))
-	if float64(size) > x1 {
-		return y1 + slope*(float64(size)-x1)
-	}
-	return max(0, y0+(y1-y0)/(x1-x0)*(float64(size)-x0))
+	i = max(i, 1)
+	x, y := float64(m.sizes[i]), m.least[i]
+	slope := (y - m.least[i-1]) / (x - float64(m.sizes[i-1]))
+	return max(0, y-slope*(x-float64(size)))
 }

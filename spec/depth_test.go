@@ -106,6 +106,11 @@ func TestAMeterDrawsLinesBetweenWhatItKnows(t *testing.T) {
 	learn(4, 9) // an odd time: six rows took 3
 	want(4, 3)
 	want(2, 3)
+	learn(8, 9) // another: more than the line through 4 and 6, and seen once
+	want(8, 3)
+	m.learn(8, 9)
+	m.learn(8, 9)
+	want(8, 9)
 }
 
 func TestRatesAreTheSequencesOwnWhereItHasSome(t *testing.T) {

@@ -17,7 +17,7 @@ type machine struct {
 func table(at map[int]float64) func(int) float64 {
 	var m meter
 	for size, t := range at {
-		for range preparing + 1 {
+		for range preparing + sure {
 			m.learn(size, t)
 		}
 	}
