@@ -62,6 +62,7 @@ var operations = func() (all []operation) {
 	addPerRow("gated_norm", 9)
 	addPerRow("ungated", 4)
 	addPerRow("open_gates", 5)
+	add("delta_few", "delta_convolve", 20)
 	for _, l := range programLayouts {
 		add("matmul_"+l.name, "matmul_hopper_"+l.name, 19)
 	}
@@ -74,12 +75,16 @@ const (
 	ropeKeys, ropeHeads, ropeKVHeads, ropeDim                                                                 = 1, 6, 7, 8
 	appendPages, appendKeys, appendValues, appendSlots, appendTables, appendStride, appendLayers, appendLayer = 0, 1, 2, 4, 5, 6, 7, 8
 	matmulOperand                                                                                             = 12
+	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim                                    = 2, 9, 10, 11, 17
 )
 
 // programDims are the widths of heads that there are programs for; programTurned is the widest head that they turn.
 var programDims = []int{64, 128, 256}
 
 const programTurned = 256
+
+// What kernels/delta_few.cuh can do: heads of one width, few rows.
+const deltaFewDim, deltaFewRows = 128, 16
 
 // instruction is Instruction of kernels/program.cuh.
 type instruction struct {
@@ -89,9 +94,10 @@ type instruction struct {
 
 // draft is a program that is being put together.
 type draft struct {
-	blocks int // that the program will have
-	tile   int // of its matmuls; 0: none yet
-	dim    int // of its attention's heads; 0: none yet
+	blocks int       // that the program will have
+	tile   int       // of its matmuls; 0: none yet
+	dim    int       // of its attention's heads; 0: none yet
+	deltas [2]uint64 // rows and page tables of its delta nets; 0: none yet
 	list   []instruction
 	of     []launch // what the instructions came from, a launch each but for appends that joined a rotation
 	phase  int32
@@ -150,6 +156,9 @@ func (p *draft) add(l *launch) bool {
 			return false
 		}
 	}
+	if p.joinDelta(l) {
+		return true
+	}
 	op := slices.IndexFunc(operations, func(o operation) bool { return o.kernel == name && o.params == l.count })
 	if op < 0 {
 		return false
@@ -159,6 +168,13 @@ func (p *draft) add(l *launch) bool {
 	switch {
 	case name == "qk_norm_rope" && l.args[ropeDim] > programTurned:
 		return false
+	case name == "delta_convolve":
+		deltas := [2]uint64{l.args[convolveRows], l.args[convolveTables]}
+		if in.y > deltaFewRows || l.args[convolveDim] != deltaFewDim || p.deltas[0] != 0 && p.deltas != deltas {
+			return false
+		}
+		p.deltas = deltas
+		in.x, in.y = in.y, 0 // rows; sequences, of which the rule knows
 	case name == "add_norm":
 		follows = p.last("add_norm") && p.list[len(p.list)-1].x == in.x // rows stay with their blocks
 	case dim != 0 && int(in.x*in.y) > p.blocks: // as a kernel it has more blocks at a time
@@ -184,6 +200,20 @@ func (p *draft) add(l *launch) bool {
 	}
 	in.phase = p.phase
 	p.list, p.of = append(p.list, in), append(p.of, *l)
+	return true
+}
+
+// joinDelta makes the delta rule part of the convolution before it.
+func (p *draft) joinDelta(l *launch) bool {
+	if l.kernel.name != fmt.Sprintf("delta_rule_%d", deltaFewDim) || !p.last("delta_few") {
+		return false
+	}
+	in := &p.list[len(p.list)-1]
+	if out, memory, inputs := l.args[0], l.args[1], l.args[2:4]; out != in.args[convolveOut] || memory != in.args[convolveMemory] || !slices.Equal(inputs, in.args[:2]) {
+		return false
+	}
+	in.y, in.args[0], in.args[1] = int32(l.grid[2]), l.args[5], l.args[17]
+	p.of = append(p.of, *l)
 	return true
 }
 

@@ -14,7 +14,7 @@ KERNEL(128) causal_conv(float* y, const float* x, const float* w, uint8_t* memor
     int width = shape.width(), c = (blockIdx.x * 128 + threadIdx.x) * 8;
     if (c >= width) return;
     float v[8];
-    conv_8(v, x, w, History{memory, order, sequence, starts, positions, slots, tables, stride}, shape, blockIdx.y, c);
+    conv_8(v, x, w, History{memory, order, sequence, starts, positions, slots, tables, stride}, shape, blockIdx.y, c, true);
 #pragma unroll
     for (int e = 0; e < 8; e++) y[(size_t)order[blockIdx.y] * width + c + e] = v[e];
 }

@@ -10,8 +10,8 @@ struct History {
     int stride;
 };
 
-// conv_8 is y of row order[i] at columns c .. c+7, and keeps its inputs; zeros for a row without a sequence.
-__device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const float* w, const History& h, const DeltaShape& shape, int i, int c) {
+// conv_8 is y of row order[i] at columns c .. c+7, and keeps its inputs if that is for this thread to do; zeros for a row without a sequence.
+__device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const float* w, const History& h, const DeltaShape& shape, int i, int c, bool keeps) {
     int width = shape.width(), row = h.order[i], s = h.sequence[i];
 #pragma unroll
     for (int e = 0; e < 8; e++) y[e] = 0;
@@ -21,21 +21,37 @@ __device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const floa
     int held = first % PAGE ? first / PAGE : first / PAGE - 1; // the page of the rows before this step's
     int place = position % PAGE;
     DeltaPage to(h.memory, shape, table[position / PAGE]);
-    for (int j = 0; j < shape.taps; j++) {
-        int back = shape.taps - 1 - j;
-        float v[8] = {}, f[8];
-        if (i - back >= begin) {
-            load8(v, x + (size_t)h.order[i - back] * width + c);
+#pragma unroll 1
+    for (int tap = 0; tap < shape.taps; tap += 4) { // what four taps read is on its way at once
+        uint4 in[4];
 #pragma unroll
-            for (int e = 0; e < 8; e++) v[e] = __half2float(__float2half_rn(v[e]));
-        } else if (position - back >= 0) {
-            DeltaPage from(h.memory, shape, table[held]);
-            load8(v, from.x + (size_t)(position - back - held * PAGE + shape.taps - 1) * width + c);
+        for (int j = 0; j < 4; j++) {
+            int back = shape.taps - 1 - tap - j;
+            in[j] = make_uint4(0, 0, 0, 0);
+            if (back < 0) continue;
+            if (i - back >= begin) {
+                float v[8];
+                load8(v, x + (size_t)h.order[i - back] * width + c);
+                in[j] = halves(v);
+            } else if (position - back >= 0) {
+                DeltaPage from(h.memory, shape, table[held]);
+                in[j] = *(const uint4*)(from.x + (size_t)(position - back - held * PAGE + shape.taps - 1) * width + c);
+            }
         }
-        if (to.kept() && (back == 0 || place == 0)) *(uint4*)(to.x + (size_t)(place - back + shape.taps - 1) * width + c) = halves(v);
-        load8(f, w + (size_t)j * width + c);
 #pragma unroll
-        for (int e = 0; e < 8; e++) y[e] = __fmaf_rn(f[e], v[e], y[e]);
+        for (int j = 0; j < 4; j++) {
+            if (tap + j >= shape.taps) continue;
+            float v[8], f[8];
+            load8(f, w + (size_t)(tap + j) * width + c);
+            load8(v, (const half*)&in[j]);
+#pragma unroll
+            for (int e = 0; e < 8; e++) y[e] = __fmaf_rn(f[e], v[e], y[e]);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int back = shape.taps - 1 - tap - j;
+            if (keeps && to.kept() && (back == 0 || place == 0 && back > 0)) *(uint4*)(to.x + (size_t)(place - back + shape.taps - 1) * width + c) = in[j];
+        }
     }
 #pragma unroll
     for (int e = 0; e < 8; e++) y[e] = __fdiv_rn(y[e], __fadd_rn(1.f, exp_(-y[e])));

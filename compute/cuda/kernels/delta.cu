@@ -24,40 +24,19 @@
 //          that row's bits. exp(G[r]-G[j]) is ex2((G[r]-G[j])*log2(e)); G adds ascending from the page's start.
 // Needs    dim 16, 32, 64 or 128; C = min(dim, 32). order, starts and tables as delta.cuh says.
 // Launch   grid (dim/C, value heads, sequences), block 256, dynamic shared memory: Slice::bytes.
-#include "conv.cuh"
+#include "delta_rows.cuh"
 
-constexpr float LOG2E = 1.4426950408889634f;
 constexpr int THREADS = 256, WARPS = THREADS / 32; // of delta_rule
-
-__device__ __forceinline__ float decay(float top, float g) { return ex2(__fmul_rn(__fsub_rn(top, g), LOG2E)); }
 
 // gate_row is b and g of a row, by a block; a row without a sequence has its output zeroed.
 __device__ __forceinline__ void gate_row(float* b, float* g, float* out, const float* beta, const float* alpha, const float* a, const float* dt,
                                          int row, int slot, int heads, int dim) {
     for (int h = threadIdx.x; h < heads; h += blockDim.x) {
         size_t at = (size_t)row * heads + h;
-        b[at] = __fdiv_rn(1.f, __fadd_rn(1.f, exp_(-beta[at])));
-        float t = __fadd_rn(alpha[at], dt[h]);
-        g[at] = __fmul_rn(a[h], t > 20 ? t : log1pf(exp_(t)));
+        b[at] = learning(beta[at]), g[at] = forgetting(alpha[at], a[h], dt[h]);
     }
     if (slot < 0)
         for (int i = threadIdx.x; i < heads * dim; i += blockDim.x) out[(size_t)row * heads * dim + i] = 0;
-}
-
-// normalise makes of eight values at column k what the rule reads. All lanes of a warp call it.
-__device__ __forceinline__ void normalise(half* qkv, float (&v)[8], int k, int width, int keys, int dim, float eps) {
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < 8; i++) sum = __fmaf_rn(v[i], v[i], sum);
-    for (int step = dim / 16; step > 0; step /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, step));
-    if (k >= width) return;
-    if (k < 2 * keys) {
-        float r = __frcp_rn(__fsqrt_rn(__fadd_rn(sum, eps)));
-        if (k < keys) r = __fmul_rn(r, __frcp_rn(__fsqrt_rn((float)dim)));
-#pragma unroll
-        for (int i = 0; i < 8; i++) v[i] = __fmul_rn(v[i], r);
-    }
-    *(uint4*)(qkv + k) = halves(v);
 }
 
 KERNEL(128) delta_prepare(half* qkv, float* b, float* g, float* out, const float* x, const float* beta, const float* alpha, const float* a,
@@ -67,7 +46,8 @@ KERNEL(128) delta_prepare(half* qkv, float* b, float* g, float* out, const float
     if (blockIdx.x == gridDim.x - 1) return gate_row(b, g, out, beta, alpha, a, dt, row, slots[row], valueHeads, dim);
     float v[8] = {};
     if (k < width) load8(v, x + (size_t)row * width + k);
-    normalise(qkv + (size_t)row * width, v, k, width, keyHeads * dim, dim, eps);
+    normalise(v, k, keyHeads * dim, dim, eps);
+    if (k < width) *(uint4*)(qkv + (size_t)row * width + k) = halves(v);
 }
 
 // delta_convolve is causal_conv and delta_prepare in one, with their bits.
@@ -81,8 +61,9 @@ KERNEL(128) delta_convolve(half* qkv, float* gates, float* out, const float* x, 
     if (blockIdx.x == gridDim.x - 1)
         return gate_row(gates, gates + (size_t)gridDim.y * valueHeads, out, beta, alpha, a, dt, row, h.slots[row], valueHeads, dim);
     float v[8] = {};
-    if (k < width) conv_8(v, x, w, h, shape, i, k);
-    normalise(qkv + (size_t)row * width, v, k, width, keyHeads * dim, dim, eps);
+    if (k < width) conv_8(v, x, w, h, shape, i, k, true);
+    normalise(v, k, keyHeads * dim, dim, eps);
+    if (k < width) *(uint4*)(qkv + (size_t)row * width + k) = halves(v);
 }
 
 __device__ __forceinline__ uint32_t pair(const half* p) { return *(const uint32_t*)p; }
@@ -156,7 +137,7 @@ template <int D, int C> struct Slice {
                     float2 s = *(const float2*)(from + at);
                     s.x = __fmaf_rn(e, s.x, c[i]), s.y = __fmaf_rn(e, s.y, c[i + 1]);
                     *(float2*)(to32 + at) = s;
-                    *(uint32_t*)(to16 + at) = half2_bits(s.x, s.y);
+                    *(uint32_t*)(to16 + state_at(2 * m + i / 2, n / 2, D, l) + n % 2 * 2) = half2_bits(s.x, s.y);
                 }
             }
         }
@@ -177,10 +158,10 @@ template <int D, int C> struct Slice {
                 uint32_t a[4], e[4];
                 rows_of(a, k + row * KP + 16 * j, KP, gr, qd);
                 rows_of(e, q + row * KP + 16 * j, KP, gr, qd);
-                const half* at = (keys ? k + (n * 8 + gr) * KP : s16 + (n * 8 + gr) * D) + 16 * j + 2 * qd;
-                uint32_t b0 = pair(at), b1 = pair(at + 8);
-                mma(c, a, b0, b1);
-                mma(d, e, b0, b1);
+                const half* at = k + (n * 8 + gr) * KP + 16 * j + 2 * qd;
+                uint2 b = keys ? make_uint2(pair(at), pair(at + 8)) : *(const uint2*)(s16 + state_at(n, j, D, l));
+                mma(c, a, b.x, b.y);
+                mma(d, e, b.x, b.y);
             }
 #pragma unroll
             for (int i = 0; i < 4; i++) {

@@ -3,7 +3,8 @@
 // A layer's part of a page, all layers of a page together:
 //
 //   s32  [value heads][value columns][key columns] f32   the state as the page began, transposed
-//   s16  the same in f16, as the products read it
+//   s16  the same in f16, as the products read it: of 8 value columns and 16 key columns the B operand of mma.m16n8k16, lane after lane,
+//        [value heads][value columns/8][key columns/16][32 lanes][4]
 //   k    [key heads][64 rows][key columns] f16
 //   u    [value heads][value columns][64 rows] f16
 //   g    [value heads][64] f32                           sums of decays since the page began
@@ -13,8 +14,10 @@
 // stands at the end), starts[s] where sequence s begins. A sequence's positions ascend by one.
 #pragma once
 #include "operand.cuh"
+#include "pages.cuh"
 
-constexpr int PAGE = 64;
+// state_at is where a lane's four halves lie in s16: the tile of 8 value columns is numbered through the heads, that of 16 key columns is j.
+__device__ __forceinline__ size_t state_at(int tile, int j, int dim, int lane) { return (((size_t)tile * (dim / 16) + j) * 32 + lane) * 4; }
 
 struct DeltaShape {
     int layers, layer, keyHeads, valueHeads, dim, taps;

@@ -14,6 +14,7 @@
 #include "append.cuh"
 #include "attend_few.cuh"
 #include "convert.cuh"
+#include "delta_few.cuh"
 #include "gate.cuh"
 #include "gated_norm.cuh"
 #include "norm.cuh"
@@ -30,11 +31,12 @@ constexpr int BRINGERS = 4; // warps that bring: a warpgroup, for only as such c
 #define USERS_REGISTERS "224"
 #define BRINGERS_REGISTERS "56"
 
-// The operations, by the names of their kernels; rope_append_FORMAT is qk_norm_rope and append_kv_FORMAT of the keys that it turned.
+// The operations, by the names of their kernels; rope_append_FORMAT is qk_norm_rope and append_kv_FORMAT of the keys that it turned, and
+// delta_few is delta_convolve and delta_rule_128.
 #define EACH_OPERATION(X)                                                                                                                \
     X(add_norm) X(qk_norm_rope) X(append_kv_f16) X(append_kv_q8_0) X(append_kv_e4m3) X(rope_append_f16) X(rope_append_q8_0)               \
     X(rope_append_e4m3) X(swiglu) X(geglu) X(to_operand) X(to_rows) X(gather) X(add) X(columns) X(scale) X(add_bias) X(gated_norm)       \
-    X(ungated) X(open_gates)                                                                                                              \
+    X(ungated) X(open_gates) X(delta_few)                                                                                                 \
     X(matmul_q8) X(matmul_q4) X(matmul_q4m) X(matmul_q5) X(matmul_q5m) X(matmul_q6) X(matmul_f16)                                         \
     X(attend_f16)
 #define NAME(x) OP_##x,
@@ -45,6 +47,7 @@ enum Operation { EACH_OPERATION(NAME) };
 //
 //   add_norm, qk_norm_rope     rows in x          append_kv    rows in x, KV heads in y
 //   what goes by eight values  rows in x          attend       blocks a work in x, works in y
+//   delta_few                  rows in x, sequences in y
 struct __align__(16) Instruction {
     int operation, phase, x, y;
     uint64_t args[20];
@@ -54,6 +57,7 @@ struct __align__(16) Instruction {
     __device__ __forceinline__ float f(int n) const { return __uint_as_float((uint32_t)args[n]); }
 
     __device__ Strips strips() const { return {args, i(14)}; }
+    __device__ __forceinline__ DeltaStep delta() const { return {args, x, y}; }
     __device__ __forceinline__ Attention attention() const {
         return {p<half>(0), p<float>(1), p<uint8_t>(2), p<int2>(3), p<int>(4), p<Work>(5), p<float>(6), p<int>(7), i(8), i(9), i(10), i(11), i(12), i(13), f(14), i(15), f(16), p<float>(17), x};
     }
@@ -92,6 +96,7 @@ union Scratch {
     float part[8];
     float heads[USERS][256];
     FewScratch<D> few;
+    DeltaScratch delta;
 };
 
 // Rings are where pages and weights pass: bytes of a stage and stages, of weights of each using warp. A place is a ring's stage and parity.
@@ -187,9 +192,12 @@ __device__ __forceinline__ void begin_work(const Instruction& in, Whole& whole) 
     whole.work = load_work(in.p<Work>(5) + this_block() / in.x);
 }
 
-// prepare is called while the phase of an instruction is awaited.
+// prepare is called while the phase of an instruction is awaited, by a warp.
 __device__ __noinline__ void prepare(int turn) {
-    if (now[turn].operation == OP_attend_f16) begin_work(now[turn], whole);
+    const Instruction& in = now[turn];
+    int lane = thread() % 32;
+    if (in.operation == OP_attend_f16 && lane == 0) begin_work(in, whole);
+    if (in.operation == OP_delta_few) near_.bring(in.delta(), lane);
 }
 
 // perform_small is an instruction that is neither a matmul nor attention. A function of its own, so that it takes no registers from those.
@@ -282,6 +290,10 @@ __device__ __noinline__ void perform_norm(int turn, float* part) {
     }
 }
 
+__device__ __noinline__ void perform_delta(int turn, DeltaScratch& scratch) {
+    delta_few(now[turn].delta(), scratch, this_block(), gridDim.x, thread());
+}
+
 // perform is an instruction's part of this block, by the using threads.
 template <int T, int D>
 __device__ __forceinline__ void perform(int turn, int& pages, int& weights, Scratch<D>& scratch) {
@@ -292,6 +304,7 @@ __device__ __forceinline__ void perform(int turn, int& pages, int& weights, Scra
 #undef MATMUL
     case OP_attend_f16: pages = perform_attention<T, D>(turn, pages, scratch.few); break;
     case OP_add_norm: perform_norm(turn, scratch.part); break;
+    case OP_delta_few: perform_delta(turn, scratch.delta); break;
     default: perform_small(turn, thread(), scratch.heads);
     }
 }
@@ -306,6 +319,9 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ri
 #undef MATMUL
     case OP_add_norm: // the gain, lest it wait behind weights
         if (first && this_block() == 0 && thread() % 32 == 0) bulk_prefetch(in.p<float>(5), in.i(6) * 4);
+        break;
+    case OP_delta_few:
+        if (first) prefetch_delta(in.delta(), this_block(), gridDim.x, thread() % 32);
         break;
     case OP_attend_f16: {
         if (!first) break;
@@ -332,7 +348,7 @@ template <int T, int D>
 __device__ __forceinline__ void program(const Instruction* list, int count, unsigned* counter, const Rings& r) {
     __shared__ Scratch<D> scratch;
     int t = threadIdx.x;
-    if (t == 0) ring_init(0, r.pages, 1, USERS), ring_init(r.pages, USERS * r.strips, 1, 1), opened = 0, rings = r;
+    if (t == 0) ring_init(0, r.pages, 1, USERS), ring_init(r.pages, USERS * r.strips, 1, 1), opened = 0, rings = r, near_.made = 0;
     __syncthreads();
     const Gate gate{counter, (unsigned)list[count - 1].phase + 1};
     if (t >= USING) {
@@ -356,6 +372,8 @@ __device__ __forceinline__ void program(const Instruction* list, int count, unsi
     auto fetched = [] { asm volatile("cp.async.wait_all;" ::: "memory"); };
     fetch(0), fetched();
     meet<USING, 2>();
+    if (t / 32 == 1) prepare(0);
+    meet<USING, 2>();
     int pages = 0, weights = 0;
     for (int i = 0;; i++) {
         int phase = now[i % 2].phase; // before the fetch of the turn after this overwrites it
@@ -367,7 +385,7 @@ __device__ __forceinline__ void program(const Instruction* list, int count, unsi
         if (t == 0 && ends) gate.end();
         if (last) return;
         if (t == 0 && ends) gate.open(now[(i + 1) % 2].phase);
-        if (t == 32) prepare((i + 1) % 2);
+        if (t / 32 == 1) prepare((i + 1) % 2);
         meet<USING, 2>();
     }
 }
