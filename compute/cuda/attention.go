@@ -33,12 +33,12 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 		scale = 1 / math.Sqrt(float64(dim))
 	}
 	in := s.asRows(q)
-	rest := []arg{i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(heads), i32(group), i32(o.tile), f32(float32(scale * math.Log2E)), i32(a.Window),
+	rest := [10]arg{i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(heads), i32(group), i32(o.tile), f32(float32(scale * math.Log2E)), i32(a.Window),
 		f32(float32(float64(a.Cap) / scale)), addressOf(a.Sinks).arg()}
 	if m.plain {
 		batch := s.batch(b)
 		s.launch(fmt.Sprintf("attend_%d_%s", dim, kvFormats[m.shape.Format]), shape{grid: grid(heads*ceilDiv(group, 16), q.Rows), block: 128},
-			append([]arg{o.operand.arg(), in.arg(), m.at.arg(), batch.positions.arg(), batch.slots.arg(), t.at.arg()}, rest...)...)
+			append([]arg{o.operand.arg(), in.arg(), m.at.arg(), batch.positions.arg(), batch.slots.arg(), t.at.arg()}, rest[:]...)...)
 		return out
 	}
 	p := s.attentionPlan(b, kv, group, a.Window)
@@ -48,8 +48,9 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 			continue
 		}
 		partials := s.take(s.at, 4*part.entries*part.blocks*part.pairs*(dim+2))
-		s.launch(part.kernel, shape{grid: grid(part.blocks, part.works), block: part.block, shared: part.shared},
-			append([]arg{o.operand.arg(), in.arg(), m.at.arg(), p.order.arg(), t.at.arg(), part.at.arg(), partials.arg(), m.arrivals.arg()}, rest...)...)
+		args := [18]arg{o.operand.arg(), in.arg(), m.at.arg(), p.order.arg(), t.at.arg(), part.at.arg(), partials.arg(), m.arrivals.arg()}
+		copy(args[8:], rest[:])
+		s.launch(part.kernel, shape{grid: grid(part.blocks, part.works), block: part.block, shared: part.shared}, args[:]...)
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func (d *Device) ReadBandwidth() (bandwidth float64, err error) {
 	return bandwidth, err
 }
 
-// elapsed is the device's time, in seconds, of what work puts on the stream. Owner's thread.
+// elapsed is the device's time, in seconds, of what work puts on the stream. By the owner.
 func (d *Device) elapsed(work func() error) (seconds float64, err error) {
 	from, s := d.driver.eventCreate()
 	if err := check(d.driver, s, "cuEventCreate"); err != nil {

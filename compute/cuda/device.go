@@ -27,7 +27,7 @@ type Device struct {
 	version         int    // of CUDA, that the driver supports: 13000 is 13.0
 	target          string // of the artefacts it runs
 
-	// What follows belongs to the owner's thread.
+	// What follows belongs to the owner.
 	stream    handle
 	modules   []handle
 	kernels   map[string]*kernel
@@ -124,9 +124,10 @@ func open(drv driver, index int) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.owner = newOwner()
+	d.owner = new(owner)
 	d.allocated, d.pinned, d.ropes = map[pointer]int{}, map[unsafe.Pointer]int{}, map[*compute.Rope]*ropeTable{}
-	d.step.Device = d
+	d.step = step{Device: d, batches: map[*compute.Batch]*batchInput{}, pageTables: map[*[]int32]tablesInput{}, roped: map[*compute.Rope][]*compute.Batch{},
+		plans: map[attendKey]*attendPlan{}, sorted: map[*compute.Batch]*historyInput{}}
 	d.staging, d.stageBytes = make(chan *stage, stages), stageBytes
 	for range stages {
 		d.staging <- new(stage)
@@ -136,7 +137,8 @@ func open(drv driver, index int) (*Device, error) {
 		if err := check(drv, s, "cuDevicePrimaryCtxRetain(%d)", index); err != nil {
 			return fmt.Errorf("%w; does another process hold the GPU?", err)
 		}
-		if err := check(drv, drv.setContext(context), "cuCtxSetCurrent"); err != nil {
+		d.owner.enter = func() error { return check(drv, drv.setContext(context), "cuCtxSetCurrent") }
+		if err := d.owner.enter(); err != nil {
 			return err
 		}
 		if d.stream, s = drv.streamCreate(); s != success {
@@ -240,7 +242,6 @@ func (d *Device) Close() error {
 		}
 		return errors.Join(errs...)
 	})
-	d.owner.end()
 	d.owner = nil
 	return err
 }

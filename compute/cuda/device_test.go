@@ -389,20 +389,3 @@ func blocks(t testing.TB, format gguf.Type, rows, width int, seed uint64) []byte
 }
 
 // What a step costs this machine, with a driver that does nothing: recording, comparing, replaying.
-func BenchmarkRecordingAStep(b *testing.B) {
-	f := newFake()
-	d, err := open(f, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer d.Close()
-	m := newToy(b, d, gguf.Q8_0, 64)
-	batch := rowsAt(2, 100)
-	for b.Loop() {
-		f.issued = f.issued[:0]
-		if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, batch) }); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(d.Kernels()), "ns/kernel")
-}

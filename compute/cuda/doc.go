@@ -4,7 +4,7 @@
 //	defer d.Close()
 //	rows, err := d.Run(func(ops compute.Ops) compute.Tensor { return model.Forward(ops, batch, view) })
 //
-// Who owns what. One goroutine, locked to its thread, owns the context; every call of the driver is posted to it (owner.go).
+// Who owns what. One goroutine at a time has the context, on a thread of its own for so long (owner.go).
 // A step first records its launches (step.go), then issues them: as they are the first time, later as a graph that was
 // captured from an equal list (graph.go). So a graph computes what the eager step computes, by construction; what changes from
 // step to step (tokens, positions, page tables) lies in device memory at addresses that do not (input.go).

@@ -7,7 +7,7 @@ import (
 
 // driver is the part of the CUDA driver that this package calls, a method a function. Tests without a GPU fake it.
 //
-// All methods but errorText are called by the owner's thread alone.
+// All methods but errorText are called by the context's owner alone (owner.go).
 type driver interface {
 	init() status
 	version() (int, status) // 13000 is CUDA 13.0

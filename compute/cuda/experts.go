@@ -128,7 +128,7 @@ func (s *step) Experts(x compute.Tensor, r compute.Routes, e compute.Experts, sh
 		return y
 	}
 	in, c, pairs := s.asOperand(x), s.sort(r, gate.experts), r.Rows*r.Chosen
-	hidden := &buffer{home: s.at, tile: 8, scale: gateScale}
+	hidden := s.buffer(buffer{home: s.at, tile: 8, scale: gateScale})
 	hidden.operand = s.take(s.at, 2*roundUp(pairs, hidden.tile)*paddedK(gate.n))
 	s.experts(gate, up, c, c.shape(ceilDiv(gate.n, tileK), gate.layout), e.Gate.Bias, e.Up.Bias, in.operand.arg(), c.work.arg(), c.from.arg(),
 		i32(gate.n), i32(gate.ktiles()), i32(in.tile), f32(1/in.scale), flag(true), hidden.operand.arg(), i32(e.Gating), f32(e.Limit), f32(hidden.scale), pointer(0).arg())

@@ -1,28 +1,28 @@
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // graphs are the steps that have been captured. A step is its list of launches: one that equals an earlier list replays that
 // graph; one seen for the second time is captured, with programs in it (program.go); others are issued launch by launch. Nobody
 // says "decode": whatever repeats becomes a graph.
 type graphs struct {
-	list   []*graph
+	list   []*graph   // the one used last comes first
 	recent [64]uint64 // hashes of lists that were issued as they were
 	next   int        // in recent
 	made   int        // graphs, with those that have made room
-	clock  int
-	eager  bool // capture nothing: for tests
+	eager  bool       // capture nothing: for tests
 }
 
 // maxGraphs is how many are kept; the one used least recently makes room.
 const maxGraphs = 128
 
 type graph struct {
-	hash     uint64
 	launches []launch
 	exec     handle
 	programs []pointer // their memory
-	used     int       // clock
 }
 
 // hashOf mixes what distinguishes lists: kernels, grids, arguments.
@@ -44,37 +44,20 @@ func hashOf(list []launch) uint64 {
 	return h
 }
 
-func equal(a, b []launch) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // issue runs a list of launches on the stream.
 func (d *Device) issue(list []launch) error {
 	g := &d.graphs
 	if g.eager || len(list) == 0 {
 		return d.launchAll(list)
 	}
-	hash := hashOf(list)
-	g.clock++
-	for _, c := range g.list {
-		if c.hash == hash && equal(c.launches, list) {
-			c.used = g.clock
+	for i, c := range g.list { // lists that differ do so early
+		if slices.Equal(c.launches, list) {
+			g.use(i)
 			return check(d.driver, d.driver.graphLaunch(c.exec, d.stream), "cuGraphLaunch(%d kernels)", len(list))
 		}
 	}
-	seen := false
-	for _, h := range g.recent {
-		seen = seen || h == hash
-	}
-	if !seen {
+	hash := hashOf(list)
+	if !slices.Contains(g.recent[:], hash) {
 		g.recent[g.next] = hash
 		g.next = (g.next + 1) % len(g.recent)
 		return d.launchAll(list)
@@ -83,8 +66,14 @@ func (d *Device) issue(list []launch) error {
 	if err != nil {
 		return err
 	}
-	c.hash, c.used = hash, g.clock
 	return check(d.driver, d.driver.graphLaunch(c.exec, d.stream), "cuGraphLaunch(%d kernels)", len(list))
+}
+
+// use moves a graph to the front.
+func (g *graphs) use(i int) {
+	c := g.list[i]
+	copy(g.list[1:], g.list[:i])
+	g.list[0] = c
 }
 
 // capture makes a graph of a list and keeps it. With the cache full it takes over the graph used least recently, by an update
@@ -109,16 +98,11 @@ func (d *Device) capture(list []launch) (*graph, error) {
 	c := &graph{launches: append([]launch(nil), list...), programs: programs}
 	d.graphs.made++
 	if g := &d.graphs; len(g.list) < maxGraphs {
-		g.list = append(g.list, c)
+		g.list = slices.Insert(g.list, 0, c)
 	} else {
-		oldest := 0
-		for i := range g.list {
-			if g.list[i].used < g.list[oldest].used {
-				oldest = i
-			}
-		}
-		was := g.list[oldest]
-		g.list[oldest] = c
+		was := g.list[maxGraphs-1]
+		g.list[maxGraphs-1] = c
+		g.use(maxGraphs - 1)
 		for _, p := range was.programs {
 			if err := d.free(p); err != nil {
 				return nil, err

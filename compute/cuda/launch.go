@@ -34,11 +34,11 @@ type arg struct {
 	size int
 }
 
-func (p pointer) arg() arg         { return arg{uint64(p), 8} }
-func i32[T ~int | ~int32](v T) arg { return arg{uint64(uint32(v)), 4} }
-func i64(v int) arg                { return arg{uint64(v), 8} }
-func f32(v float32) arg            { return arg{uint64(math.Float32bits(v)), 4} }
-func flag(v bool) arg              { return i32(map[bool]int{true: 1}[v]) }
+func (p pointer) arg() arg                  { return arg{uint64(p), 8} }
+func i32[T ~int | ~int32 | ~uint8](v T) arg { return arg{uint64(uint32(v)), 4} }
+func i64(v int) arg                         { return arg{uint64(v), 8} }
+func f32(v float32) arg                     { return arg{uint64(math.Float32bits(v)), 4} }
+func flag(v bool) arg                       { return i32(bit(v)) }
 
 // shape is how a kernel is launched.
 type shape struct {
@@ -50,9 +50,15 @@ type shape struct {
 
 func grid(x, y int) [3]int { return [3]int{x, y, 1} }
 
-// newLaunch checks the arguments against the compiled kernel's parameters; a mismatch is a fault of this package.
-func newLaunch(k *kernel, s shape, args ...arg) launch {
-	l := launch{kernel: k, block: [3]uint32{uint32(s.block), 1, 1}, shared: uint32(s.shared), cluster: uint32(s.cluster), count: len(args)}
+// newLaunch is a launch of its own, in no step.
+func newLaunch(k *kernel, s shape, args ...arg) (l launch) {
+	l.set(k, s, args)
+	return l
+}
+
+// set checks the arguments against the compiled kernel's parameters; a mismatch is a fault of this package.
+func (l *launch) set(k *kernel, s shape, args []arg) {
+	*l = launch{kernel: k, block: [3]uint32{uint32(s.block), 1, 1}, shared: uint32(s.shared), cluster: uint32(s.cluster), count: len(args)}
 	for i, n := range s.grid {
 		l.grid[i] = uint32(max(1, n))
 	}
@@ -65,7 +71,6 @@ func newLaunch(k *kernel, s shape, args ...arg) launch {
 		}
 		l.args[i] = a.bits
 	}
-	return l
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"memra/compute"
 )
@@ -59,17 +60,16 @@ func (s *step) hopper(rows int, in *buffer, p sibling) {
 		g.all[0].w.layout == p.w.layout && g.all[0].w.k == p.w.k
 	if !again {
 		*g = siblings{launch: len(s.launches), operand: in.operand, all: g.all[:0]}
-		s.launches = append(s.launches, launch{})
+		s.next()
 	}
 	g.all = append(g.all, p)
-	if l, err := s.hopperLaunch(rows, in, g.all); err != nil {
+	if err := s.hopperLaunch(&s.launches[g.launch], rows, in, g.all); err != nil {
 		s.fail(err)
-	} else {
-		s.launches[g.launch] = l
 	}
 }
 
-func (s *step) hopperLaunch(rows int, in *buffer, all []sibling) (launch, error) {
+// hopperLaunch fills in a launch.
+func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) error {
 	w := all[0].w
 	// Plan of matmul_hopper.cu.
 	depth, held, threads, perMultiprocessor, budget := 2, 2, 320, 2, 108<<10
@@ -94,25 +94,25 @@ func (s *step) hopperLaunch(rows int, in *buffer, all []sibling) (launch, error)
 	} else {
 		blocks = min(blocks, tiles*segments)
 		if tiles*segments*blocks > math.MaxInt32 {
-			return launch{}, fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", tiles, segments, blocks)
+			return fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", tiles, segments, blocks)
 		}
 		var err error
 		if partials, err = s.partialSums(4 * min(tiles, blocks) * segments * hopperOutputs * in.tile); err != nil {
-			return launch{}, err
+			return err
 		}
 	}
-	var args []arg
+	var args [19]arg
 	for i := range 3 {
-		if i < len(all) {
-			p := all[i]
-			args = append(args, p.y.arg(), p.w.data.arg(), p.w.scales.arg(), i32(p.w.n))
-		} else {
-			args = append(args, pointer(0).arg(), pointer(0).arg(), pointer(0).arg(), i32(0))
+		var p sibling
+		if p.w = new(packed); i < len(all) {
+			p = all[i]
 		}
+		copy(args[4*i:], []arg{p.y.arg(), p.w.data.arg(), p.w.scales.arg(), i32(p.w.n)})
 	}
-	args = append(args, in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), flag(whole), i32(stages), f32(1/in.scale))
-	kernel := s.kernel(fmt.Sprintf("matmul_hopper_%s_%d", w.layout.name, in.tile))
-	return newLaunch(kernel, shape{grid: grid(blocks, 1), block: threads, shared: stages*stage + weights}, args...), nil
+	copy(args[12:], []arg{in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), flag(whole), i32(stages), f32(1 / in.scale)})
+	kernel := s.kernel(w.layout.hopper[bits.TrailingZeros(uint(in.tile/8))])
+	l.set(kernel, shape{grid: grid(blocks, 1), block: threads, shared: stages*stage + weights}, args[:])
+	return nil
 }
 
 // partialSums is memory that matmul_hopper shares partial sums through: all ones between launches, which says that nothing is there.

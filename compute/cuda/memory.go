@@ -21,7 +21,7 @@ func (e *MemoryError) Error() string {
 // Unwrap is compute.ErrMemory.
 func (e *MemoryError) Unwrap() error { return compute.ErrMemory }
 
-// alloc takes device memory; what it is for goes into the error. Owner's thread.
+// alloc takes device memory; what it is for goes into the error. By the owner.
 func (d *Device) alloc(bytes int, what string, args ...any) (pointer, error) {
 	if err := d.failed(); err != nil {
 		return 0, err

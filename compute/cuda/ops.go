@@ -28,7 +28,7 @@ func (s *step) AddNorm(x, y compute.Tensor, g compute.Vector, eps float32) (sum,
 	in, add := s.asRows(x), pointer(0)
 	if !y.IsZero() {
 		add = s.asRows(y)
-		sum.Mem = &buffer{home: mem(x).home, rows: in}
+		sum.Mem = s.buffer(buffer{home: mem(x).home, rows: in})
 	}
 	v := g.Mem.(*vector)
 	n, m := s.newOperand(x.Rows, x.Width, v.headroom)
@@ -78,9 +78,9 @@ func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (
 	s.launch("qk_norm_rope", shape{grid: grid(q.Rows, ceilDiv(heads+kvHeads, 8)), block: 256},
 		qr.arg(), kr.arg(), s.batch(b).positions.arg(), gain(o.QNorm).arg(), gain(o.KNorm).arg(), table.arg(),
 		i32(heads), i32(kvHeads), i32(o.HeadDim), i32(dims), flag(neighbour), f32(o.Eps))
-	q.Mem = &buffer{home: mem(q).home, rows: qr}
+	q.Mem = s.buffer(buffer{home: mem(q).home, rows: qr})
 	if !k.IsZero() {
-		k.Mem = &buffer{home: mem(k).home, rows: kr}
+		k.Mem = s.buffer(buffer{home: mem(k).home, rows: kr})
 	}
 	return q, k
 }

@@ -1,33 +1,27 @@
 package cuda
 
-import "runtime"
+import (
+	"runtime"
+	"sync"
+)
 
-// owner is the goroutine that owns the context: a context belongs to a thread, so this one is locked to its own, and everything
-// that calls the driver is posted to it.
-type owner struct{ work chan func() }
+// owner lets one goroutine at a time use the context: a context belongs to a thread, so whoever calls the driver has it made
+// current on a thread that is its own for so long. Nobody waits for another thread to wake, which a step would do twice.
+type owner struct {
+	mu    sync.Mutex
+	enter func() error // makes the context current; nil: there is none yet
+}
 
-func newOwner() *owner {
-	o := &owner{work: make(chan func())}
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread, with the context current, ends with the goroutine
-		for f := range o.work {
-			f()
+// do runs f, with the context current, when nobody else does.
+func (o *owner) do(f func() error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if o.enter != nil {
+		if err := o.enter(); err != nil {
+			return err
 		}
-	}()
-	return o
-}
-
-// do runs f on the owner's thread and waits. A panic in f comes back to the caller.
-func (o *owner) do(f func() error) (err error) {
-	done := make(chan any, 1)
-	o.work <- func() {
-		defer func() { done <- recover() }()
-		err = f()
 	}
-	if p := <-done; p != nil {
-		panic(p)
-	}
-	return err
+	return f()
 }
-
-func (o *owner) end() { close(o.work) }

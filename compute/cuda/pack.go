@@ -16,6 +16,7 @@ type layout struct {
 	name   string
 	bytes  int       // of a tile of 64 outputs x 64 of K
 	matmul [3]string // kernels for blocks of 8, 16 and 32 rows
+	hopper [5]string // and those of Hopper, for tiles of 8 to 128
 }
 
 // piece is how many tiles of K of a strip, 16 outputs of them, are brought at a time: PIECE of kernels/layouts.cuh.
@@ -30,6 +31,9 @@ func newLayout(name string, bytes int) *layout {
 	l := &layout{name: name, bytes: bytes}
 	for i := range l.matmul {
 		l.matmul[i] = fmt.Sprintf("matmul_%s_%d", name, 8<<i)
+	}
+	for i := range l.hopper {
+		l.hopper[i] = fmt.Sprintf("matmul_hopper_%s_%d", name, 8<<i)
 	}
 	return l
 }

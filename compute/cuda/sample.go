@@ -140,9 +140,14 @@ func (in *drawInput) bins() {
 	}
 }
 
-func bit(b bool) uint8 { return uint8(flag(b).bits) }
+func bit(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
 
-// Sample computes one step and draws from its rows. See compute.Device; forward runs on the owner's thread.
+// Sample computes one step and draws from its rows. See compute.Device; forward runs by the owner: it must not call the device's methods.
 func (d *Device) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) (picks []sample.Pick, err error) {
 	err = d.owner.do(func() error {
 		var t compute.Tensor

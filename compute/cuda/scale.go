@@ -9,7 +9,7 @@ func (s *step) Scale(x compute.Tensor, scale, cap float32) compute.Tensor {
 		twice = float32(2 / float64(cap))
 	}
 	y := x
-	y.Mem = &buffer{home: mem(x).home, rows: in, scale: mem(x).scale}
+	y.Mem = s.buffer(buffer{home: mem(x).home, rows: in, scale: mem(x).scale})
 	s.launch("scale", perRow(x.Width, x.Rows), in.arg(), in.arg(), i32(x.Width), f32(scale), f32(cap), f32(twice))
 	return y
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"memra/compute"
@@ -20,6 +21,7 @@ type step struct {
 	fills  inputs // of rotary tables: apart, because few steps have any and all want the same addresses
 
 	launches   []launch
+	buffers    []buffer
 	siblings   siblings // of the last matmul
 	plain      bool     // matmuls by the plain kernel: for tests
 	moves      []move
@@ -45,7 +47,7 @@ type buffer struct {
 
 func mem(t compute.Tensor) *buffer { return t.Mem.(*buffer) }
 
-// Run computes one step. See compute.Device. forward runs on the owner's thread: it must not call the device's methods.
+// Run computes one step. See compute.Device. forward runs by the owner: it must not call the device's methods.
 func (d *Device) Run(forward func(compute.Ops) compute.Tensor) (rows [][]float32, err error) {
 	err = d.owner.do(func() error {
 		var t compute.Tensor
@@ -129,10 +131,13 @@ func (s *step) begin() {
 	s.at = &s.arenas[0]
 	s.inputs.reset()
 	s.fills.reset()
-	s.launches, s.moves, s.err = s.launches[:0], s.moves[:0], nil
+	s.launches, s.buffers, s.moves, s.err = s.launches[:0], s.buffers[:0], s.moves[:0], nil
 	s.siblings.all = s.siblings.all[:0]
-	s.batches, s.pageTables, s.roped = map[*compute.Batch]*batchInput{}, map[*[]int32]tablesInput{}, map[*compute.Rope][]*compute.Batch{}
-	s.plans, s.sorted = map[attendKey]*attendPlan{}, map[*compute.Batch]*historyInput{}
+	clear(s.batches)
+	clear(s.pageTables)
+	clear(s.roped)
+	clear(s.plans)
+	clear(s.sorted)
 }
 
 // fail ends the step with an error, from an operation that cannot return one.
@@ -153,7 +158,22 @@ func (s *step) launch(name string, sh shape, args ...arg) {
 	if s.err != nil || sh.grid[0] == 0 || sh.grid[1] == 0 {
 		return
 	}
-	s.launches = append(s.launches, newLaunch(s.kernel(name), sh, args...))
+	s.next().set(s.kernel(name), sh, args)
+}
+
+// next is room for a launch, of any content.
+func (s *step) next() *launch {
+	s.launches = slices.Grow(s.launches, 1)[:len(s.launches)+1]
+	return &s.launches[len(s.launches)-1]
+}
+
+// buffer is a tensor's memory, until the step ends.
+func (s *step) buffer(b buffer) *buffer {
+	if len(s.buffers) == cap(s.buffers) { // those that are in use stay where they are
+		s.buffers = make([]buffer, 0, max(256, 2*cap(s.buffers)))
+	}
+	s.buffers = append(s.buffers, b)
+	return &s.buffers[len(s.buffers)-1]
 }
 
 func (s *step) take(home *arena, bytes int) pointer {
@@ -166,13 +186,13 @@ func (s *step) take(home *arena, bytes int) pointer {
 
 // newRows makes a tensor of f32 rows.
 func (s *step) newRows(rows, width int) (compute.Tensor, *buffer) {
-	b := &buffer{home: s.at, rows: s.take(s.at, 4*rows*width)}
+	b := s.buffer(buffer{home: s.at, rows: s.take(s.at, 4*rows*width)})
 	return compute.Tensor{Rows: rows, Width: width, Mem: b}, b
 }
 
 // newOperand makes a tensor that is an operand.
 func (s *step) newOperand(rows, width int, scale float32) (compute.Tensor, *buffer) {
-	b := &buffer{home: s.at}
+	b := s.buffer(buffer{home: s.at})
 	s.makeOperand(b, rows, width, scale)
 	return compute.Tensor{Rows: rows, Width: width, Mem: b}, b
 }

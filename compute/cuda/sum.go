@@ -8,7 +8,7 @@ func (s *step) Add(x, y compute.Tensor, scale float32) compute.Tensor {
 	s.even(x.Width)
 	in, add := s.asRows(x), s.asRows(y)
 	sum := x
-	sum.Mem = &buffer{home: s.at, rows: in, scale: gateScale}
+	sum.Mem = s.buffer(buffer{home: s.at, rows: in, scale: gateScale})
 	s.launch("add", perRow(x.Width, x.Rows), in.arg(), in.arg(), add.arg(), i32(x.Width), f32(scale))
 	return sum
 }
