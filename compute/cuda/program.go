@@ -18,7 +18,7 @@ import (
 var programTiles = []int{8, 16}
 
 const (
-	programRings    = 178 << 10 // bytes of shared memory of a block's rings
+	programRings    = 181 << 10 // bytes of shared memory of a block's rings and rows
 	programStages   = 16        // of a ring of weights, at most
 	programUsers    = 8         // warps that compute: USERS of kernels/program.cuh
 	programBringers = 4         // warps that bring what those need
@@ -74,7 +74,7 @@ var operations = func() (all []operation) {
 const (
 	ropeKeys, ropeHeads, ropeKVHeads, ropeDim                                                                 = 1, 6, 7, 8
 	appendPages, appendKeys, appendValues, appendSlots, appendTables, appendStride, appendLayers, appendLayer = 0, 1, 2, 4, 5, 6, 7, 8
-	matmulOperand                                                                                             = 12
+	matmulOperand, matmulRows                                                                                 = 12, 15
 	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim                                    = 2, 9, 10, 11, 17
 )
 
@@ -252,18 +252,24 @@ func (d *Device) program(p *draft) (launch, pointer, error) {
 		return launch{}, at, d.broken(err)
 	}
 	r := p.rings()
-	sh := shape{grid: grid(p.blocks, 1), block: 32 * (programUsers + programBringers), shared: r.page*r.pages + programUsers*r.strip*r.strips}
+	sh := shape{grid: grid(p.blocks, 1), block: 32 * (programUsers + programBringers), shared: r.bytes()}
 	l := newLaunch(d.kernel(fmt.Sprintf("program_%d_%d", p.tile, cmp.Or(p.dim, programDims[0]))), sh,
-		at.arg(), i32(len(p.list)), d.gate.arg(), i32(r.page), i32(r.pages), i32(r.strip), i32(r.strips))
+		at.arg(), i32(len(p.list)), d.gate.arg(), i32(r.page), i32(r.pages), i32(r.strip), i32(r.strips), i32(r.runs), i32(r.rows))
 	l.cooperative = true
 	return l, at, nil
 }
 
 // rings are where pages of the KV cache and weights pass: bytes of a stage, and stages; of weights, of each using warp. A stage of weights
-// is a piece of a strip (layout.piece). A warp may wait for two at a time.
-type rings struct{ page, pages, strip, strips int }
+// is a piece of a strip (layout.piece). A warp may wait for two at a time. Behind the rings each using warp has so many runs of the rows of an
+// operand of up to 8, two where that is little.
+type rings struct{ page, pages, strip, strips, runs, rows int }
 
-// rings gives the weights what two stages of pages leave.
+func (r rings) bytes() int { return r.page*r.pages + programUsers*(r.strip*r.strips+r.rowBytes()) }
+
+// rowBytes is a warp's part of operands: 512 bytes a row of a run.
+func (r rings) rowBytes() int { return r.runs * r.rows * 512 }
+
+// rings gives the weights what two stages of pages, and the rows, leave.
 func (p *draft) rings() (r rings) {
 	for i := range p.list {
 		name := operations[p.list[i].operation].name
@@ -273,8 +279,15 @@ func (p *draft) rings() (r rings) {
 		if name, ok := strings.CutPrefix(name, "matmul_"); ok {
 			l := programLayouts[slices.IndexFunc(programLayouts, func(l *layout) bool { return l.name == name })]
 			r.strip = max(r.strip, l.piece()*l.bytes/4)
+			if p.tile == 8 {
+				r.rows = max(r.rows, min(8, int(p.list[i].args[matmulRows])))
+			}
 		}
 	}
-	r.strips = min(programStages, (programRings-r.page*r.pages)/programUsers/r.strip)
+	r.runs = 1
+	if r.rows <= 4 {
+		r.runs = 2
+	}
+	r.strips = min(programStages, ((programRings-r.page*r.pages)/programUsers-r.rowBytes())/r.strip)
 	return r
 }

@@ -262,9 +262,13 @@ func TestAProgramsRingsHaveRoomForTwoStages(t *testing.T) {
 	for _, tile := range programTiles {
 		for _, dim := range programDims {
 			for _, l := range programLayouts {
-				p := &draft{tile: tile, dim: dim, list: []instruction{{operation: number("attend_f16")}, {operation: number("matmul_" + l.name)}}}
-				if r := p.rings(); r.pages < 2 || r.strips < 2 || r.page*r.pages+programUsers*r.strip*r.strips > programRings {
-					t.Errorf("tiles of %d rows, heads of %d, %s: %+v of %d bytes, want two stages of either", tile, dim, l.name, r, programRings)
+				for rows := 1; rows <= tile; rows++ {
+					matmul := instruction{operation: number("matmul_" + l.name)}
+					matmul.args[matmulRows] = uint64(rows)
+					p := &draft{tile: tile, dim: dim, list: []instruction{{operation: number("attend_f16")}, matmul}}
+					if r := p.rings(); r.pages < 2 || r.strips < 2 || r.bytes() > programRings {
+						t.Errorf("%d rows in tiles of %d, heads of %d, %s: %+v of %d bytes, want two stages of either", rows, tile, dim, l.name, r, programRings)
+					}
 				}
 			}
 		}

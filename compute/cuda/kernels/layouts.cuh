@@ -82,7 +82,7 @@ struct Coded {
             half2 c; // two codes: the halves 1024 + code (of 4 bits also 1024 + 16*code, as they lie), less what is not theirs
             if constexpr (BITS == 8) {
                 uint32_t w = ks < 2 ? l[2 * ks + i % 2] : h[2 * (ks - 2) + i % 2];
-                c = __hsub2(as_half2(prmt(w, 0x64646464u, i < 2 ? 0x4140 : 0x4342)), __half2half2(__ushort_as_half(0x6400 + centre)));
+                c = __hsub2(as_half2(prmt(w, ONES, i < 2 ? 0x5150 : 0x5352)), __half2half2(__ushort_as_half(0x6400 + centre)));
             } else {
                 const uint32_t one = ONES;
                 if constexpr (BITS == 4) {

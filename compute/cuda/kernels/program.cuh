@@ -100,12 +100,16 @@ union Scratch {
 };
 
 // Rings are where pages and weights pass: bytes of a stage and stages, of weights of each using warp. A place is a ring's stage and parity.
+// Behind them each using warp has so many runs of so many rows of an operand (Rows<8>).
 struct Rings {
-    int page, pages, strip, strips;
+    int page, pages, strip, strips, runs, rows;
 
     __device__ __forceinline__ Ring of_pages(int place) const { return {page, pages, place / 2, place % 2}; }
     __device__ __forceinline__ Ring of_weights(int place, int warp) const {
         return {strip, strips, place / 2, place % 2, pages + warp * strips, pages * page + warp * strips * strip};
+    }
+    __device__ __forceinline__ uint32_t rows_of(int warp) const {
+        return shared_address(stages_) + pages * page + USERS * strips * strip + warp * runs * rows * Rows<8>::ROW;
     }
     static __device__ __forceinline__ int place(const Ring& r) { return 2 * r.stage + r.parity; }
 };
@@ -268,7 +272,7 @@ __device__ __forceinline__ int perform_matmul(int turn, int place) {
     const Instruction& in = now[turn];
     int t = thread();
     Ring weights = rings.of_weights(place, t / 32);
-    multiply_strips<L, T, USERS>(weights, in.strips(), in.p<half>(12), in.i(15), in.f(18), this_block(), gridDim.x, t);
+    multiply_strips<L, T, USERS>(weights, in.strips(), Rows<T>(in.p<half>(12), in.i(15), rings.runs, rings.rows_of(t / 32)), in.i(15), in.f(18), this_block(), gridDim.x, t);
     return Rings::place(weights);
 }
 
@@ -314,7 +318,7 @@ template <int T, int D>
 __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ring& weights, const Gate& gate, bool first, int user) {
     switch (in.operation) {
 #define MATMUL(name, L)                                                                                         \
-    case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), this_block(), gridDim.x, user); break;
+    case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), in.i(15), this_block(), gridDim.x, user); break;
         EACH_LAYOUT(MATMUL)
 #undef MATMUL
     case OP_add_norm: // the gain, lest it wait behind weights
@@ -392,6 +396,7 @@ __device__ __forceinline__ void program(const Instruction* list, int count, unsi
 
 #define PROGRAM(T, D)                                                                                                                   \
     extern "C" __global__ void __launch_bounds__(32 * (USERS + BRINGERS), 1)                                                               \
-        program_##T##_##D(const Instruction* list, int count, unsigned* counter, int page, int pages, int strip, int strips) {         \
-        program<T, D>(list, count, counter, {page, pages, strip, strips});                                                             \
+        program_##T##_##D(const Instruction* list, int count, unsigned* counter, int page, int pages, int strip, int strips,           \
+                            int runs, int rows)     {                                                                                                  \
+        program<T, D>(list, count, counter, {page, pages, strip, strips, runs, rows});                                                 \
     }

@@ -3,11 +3,11 @@
 //
 //        K →   segment 0   segment 1         a block: strips of 16 outputs next to each other, all of K
 //   strip 0  ┌───────────┬───────────┬─ ─    a unit: a segment of a strip, by one warp. Those of a segment come one after another, so that a
-//   strip 1  ├───────────┼───────────┼─ ─          warp loads its part of x once, into registers
+//   strip 1  ├───────────┼───────────┼─ ─          warp loads its part of x once: Rows
 //                 C0     +     C1    + ..    sums meet in shared memory, a chunk of units at a time: y/(row's scale), in this order
 //
-// Of 8 rows a warp multiplies two strips at a time, so that one chain of products waits while the other goes on. Each warp has a ring of
-// its own, that a lane of a bringing warp fills with W in the order in which the warp will ask for it.
+// Of 8 rows a warp multiplies two units of a segment at a time, so that one chain of products waits while the other goes on. Each warp has a
+// ring of its own, that a lane of a bringing warp fills with W in the order in which the warp will ask for it.
 //
 // Order    matmul.cu's: k16 steps ascending within a segment of 512 of K, segments added ascending.
 #pragma once
@@ -58,22 +58,34 @@ struct Chunks {
         deep = min(segments - segment, room), count = min(last - strip, min(most, max(1, room / segments)));
         return true;
     }
-    // begin is the first unit of a warp of so many; a unit is a segment of `most` strips next to each other, u that of strips
-    // most*(u % groups) on.
-    __device__ int groups(int most) const { return (count + most - 1) / most; }
-    __device__ int begin(int warp, int warps, int most) const { return warp * groups(most) * deep / warps; }
+    // begin is the first unit of a warp of so many; unit u is segment u / count of strip u % count. together is how many of those from u on,
+    // up to `most` of one segment, are multiplied at a time.
+    __device__ int begin(int warp, int warps) const { return warp * count * deep / warps; }
+    __device__ int together(int u, int end, int most) const { return min(most, min(count - u % count, end - u)); }
 };
 
-template <int T> constexpr int ROOM = CHUNK / (64 * T);    // segments of strips in a chunk
-template <int T> constexpr int TOGETHER = T == 8 ? 2 : 1; // strips that a warp multiplies at a time
+template <int T> constexpr int TOGETHER = T == 8 ? 2 : 1; // units that a warp multiplies at a time
+
+// Sums of a unit are kept of the lanes whose rows are wanted: lane 4*g + q has rows 2q and 2q+1 of each eight.
+template <int T>
+struct Wanted {
+    int quads; // lanes q of each g
+    __device__ Wanted(int rows) : quads(T == 8 ? min(4, (rows + 1) / 2) : 4) {}
+    __device__ int lanes() const { return quads * T; }                        // sums of a unit
+    __device__ int room() const { return CHUNK / (16 * lanes()); }            // units of a chunk
+    __device__ int most(int threads) const { return threads / lanes(); }      // strips of it, as a thread adds up one sum
+    __device__ bool has(int lane) const { return lane % 4 < quads; }
+    __device__ int at(int unit, int j, int lane) const { return unit * lanes() + j * 8 * quads + lane / 4 * quads + lane % 4; }
+};
 
 // bring_strips fills the ring of a using warp, number `user` of so many; each lane of a whole warp one, those past the last none.
 template <class L, int T, int WARPS>
-__device__ __forceinline__ void bring_strips(Ring& ring, const Strips& m, int block, int blocks, int user) {
+__device__ __forceinline__ void bring_strips(Ring& ring, const Strips& m, int rows, int block, int blocks, int user) {
     constexpr int S = TOGETHER<T>;
-    Chunks chunk(m, ROOM<T>, WARPS * 8 / T, block, blocks); // a thread adds up one sum at most
-    int u = 0, end = 0;                                     // units of the chunk
-    int strips = 0, i = 0, at = 0, left = 0;                // of the unit: strips, the one that comes, and its tiles
+    const Wanted<T> wanted(rows);
+    Chunks chunk(m, wanted.room(), wanted.most(32 * WARPS), block, blocks);
+    int u = 0, end = 0;                      // units of the chunk
+    int strips = 0, i = 0, at = 0, left = 0; // of those multiplied together: strips, the one that comes, and its tiles
     const uint8_t* from[S] = {};
     int part[S] = {};
     bool more = user < WARPS;
@@ -82,16 +94,16 @@ __device__ __forceinline__ void bring_strips(Ring& ring, const Strips& m, int bl
     int issued = 0;
     while (__any_sync(~0u, more)) {
         if (more && left == 0) {
-            while (u == end && (more = chunk.next())) u = chunk.begin(user, WARPS, S), end = chunk.begin(user + 1, WARPS, S);
+            while (u == end && (more = chunk.next())) u = chunk.begin(user, WARPS), end = chunk.begin(user + 1, WARPS);
             if (more) {
-                int groups = chunk.groups(S), first = u % groups * S, segment = chunk.segment + u / groups;
-                strips = min(S, chunk.count - first);
+                int first = u % chunk.count, segment = chunk.segment + u / chunk.count;
+                strips = chunk.together(u, end, S);
 #pragma unroll
                 for (int j = 0; j < S; j++) {
                     int strip = chunk.strip + min(first + j, chunk.count - 1), of = m.find(strip);
                     from[j] = m.w(of) + (size_t)(strip / 4) * m.ktiles * L::bytes, part[j] = strip % 4;
                 }
-                at = segment * SEGMENT, left = m.tiles(segment), u++;
+                at = segment * SEGMENT, left = m.tiles(segment), u += strips;
             }
         }
         if (more && ring.is_empty() && (issued < FLIGHT || behind.is_full())) {
@@ -106,71 +118,144 @@ __device__ __forceinline__ void bring_strips(Ring& ring, const Strips& m, int bl
     }
 }
 
-// Rows are a segment of x as the B operands of its k16 steps.
+// Rows are the rows of x as the B operands of k16 steps. Of up to 8 they come run by run (four tiles) into shared memory of the warp,
+// [K/8][rows][8], the next run while one is read if there is room for two. Of 16 a segment is in registers.
 template <int T>
-struct Rows {
-    uint32_t b[4 * SEGMENT][T / 4];
+struct Rows;
 
-    // load brings a segment's; of rows that nobody asked for zeros do.
-    __device__ __forceinline__ void load(const half* x, int segment, int tiles, int rows, int lane) {
-        const uint32_t* at = (const uint32_t*)x + (size_t)segment * SEGMENT * 32 * T + lane; // lane 4*g + q: k 2q, 2q+1 of row g
+template <>
+struct Rows<8> {
+    static constexpr int ROW = RUN * 128; // bytes of a row of a run
+    const half* x;
+    int rows, room;             // wanted; runs
+    uint32_t at;                // the warp's memory: run r lies in place r % room
+    int here[2] = {-1, -1};     // the runs there
+    bool pending = false;       // some are on their way
+
+    __device__ __forceinline__ Rows(const half* x_, int rows_, int room_, uint32_t at_) : x(x_), rows(min(8, rows_)), room(room_), at(at_) {}
+
+    __device__ __forceinline__ bool second(int run) const { return room > 1 && run % 2; }
+    __device__ __forceinline__ void ask(int run, int tiles, int lane) {
+        if ((second(run) ? here[1] : here[0]) == run) return;
+        __syncwarp();
+        const uint8_t* from = (const uint8_t*)x + (size_t)run * RUN * 1024;
+        for (int i = lane; i < tiles * 8 * rows; i += 32) // row i % rows of eight k
+            asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(at + second(run) * rows * ROW + 16 * i), "l"(from + (i / rows * 8 + i % rows) * 16) : "memory");
+        (second(run) ? here[1] : here[0]) = run;
+        pending = true;
+    }
+    // need returns when a run is here; then asks for the one that is needed next, if that has another place. tiles are those of the runs.
+    __device__ __forceinline__ void need(int run, int tiles, int next, int nextTiles, int lane) {
+        ask(run, tiles, lane);
+        if (pending) {
+            asm volatile("cp.async.wait_all;" ::: "memory");
+            __syncwarp();
+            pending = false;
+        }
+        if (second(run) != second(next)) ask(next, nextTiles, lane);
+    }
+    // load gives b of the k16 steps of a tile of a run that is here.
+    __device__ __forceinline__ void load(uint32_t (&b)[4][2], int run, int tile, int lane) const {
+        uint32_t from = at + second(run) * rows * ROW + tile * 128 * rows + (lane / 8 * rows + min(lane % 8, rows - 1)) * 16; // who has no row: any
 #pragma unroll
-        for (int s = 0; s < 4 * SEGMENT; s++)
-#pragma unroll
-            for (int i = 0; i < T / 4; i++) b[s][i] = s / 4 < tiles && lane / 4 + i / 2 * 8 < rows ? __ldcg(at + (2 * s + i % 2) * 4 * T + i / 2 * 32) : 0;
+        for (int i = 0; i < 2; i++)
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];"
+                         : "=r"(b[2 * i][0]), "=r"(b[2 * i][1]), "=r"(b[2 * i + 1][0]), "=r"(b[2 * i + 1][1]) : "r"(from + i * 64 * rows) : "memory");
     }
 };
 
-// multiply_units computes a warp's units [u, end) of a chunk into `sums`; now holds the rows of segment `loaded`. Of 8 rows there is room
-// for those of the next unit's segment beside them.
-template <class L, int T>
-__device__ __forceinline__ void multiply_units(Ring& ring, Rows<T>& now, int& loaded, const Strips& m, const Chunks& chunk, const half* x, int rows, int u, int end,
-                                               float4* sums, int lane) {
-    constexpr int S = TOGETHER<T>;
-    int groups = chunk.groups(S);
-    for (; u < end; u++) {
-        int first = u % groups * S, segment = chunk.segment + u / groups, tiles = m.tiles(segment);
-        bool both = S > 1 && first + 1 < chunk.count;
-        if (segment != loaded) now.load(x, segment, tiles, rows, lane), loaded = segment;
-        [[maybe_unused]] Rows<T> then;
-        if constexpr (T == 8) {
-            segment = u + 1 < end ? chunk.segment + (u + 1) / groups : loaded;
-            then.load(x, segment, segment == loaded ? 0 : m.tiles(segment), rows, lane);
+template <>
+struct Rows<16> {
+    uint32_t b[4 * SEGMENT][4];
+    const half* x;
+    int rows, here = -1;
+
+    __device__ __forceinline__ Rows(const half* x_, int rows_, int, uint32_t) : b{}, x(x_), rows(rows_) {}
+
+    // need loads a segment; of rows that nobody asked for zeros do.
+    __device__ __forceinline__ void need(int segment, int tiles, int lane) {
+        if (segment == here) return;
+        const uint32_t* at = (const uint32_t*)x + (size_t)segment * SEGMENT * 512 + lane; // lane 4*g + q: k 2q, 2q+1 of row g
+#pragma unroll
+        for (int s = 0; s < 4 * SEGMENT; s++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) b[s][i] = s / 4 < tiles && lane / 4 + i / 2 * 8 < rows ? __ldcg(at + (2 * s + i % 2) * 64 + i / 2 * 32) : 0;
+        here = segment;
+    }
+};
+
+// multiply_units computes a warp's units [u, end) of a chunk into `sums`, of 8 rows.
+template <class L>
+__device__ __forceinline__ void multiply_units(Ring& ring, Rows<8>& x, const Strips& m, const Chunks& chunk, const Wanted<8>& wanted, int u, int end, float4* sums, int lane) {
+    for (int n; u < end; u += n) {
+        n = chunk.together(u, end, 2);
+        int segment = chunk.segment + u / chunk.count, tiles = m.tiles(segment);
+        float c[2][4] = {};
+#pragma unroll 1
+        for (int from = 0; from < tiles; from += RUN) {
+            int end_ = min(tiles, from + RUN), run = (segment * SEGMENT + from) / RUN, next = run, left = tiles - end_;
+            if (left > 0) next++;
+            else if (u + n < end) next = (chunk.segment + (u + n) / chunk.count) * (SEGMENT / RUN), left = m.ktiles - next * RUN;
+            x.need(run, end_ - from, next, min(RUN, left), lane);
+            for (int k = from; k < end_;) {
+                ring.wait_full();
+                Ring second = ring;
+                second.next();
+                if (n > 1) second.wait_full();
+                const uint8_t *one = ring.at(), *two = n > 1 ? second.at() : one;
+#pragma unroll 1
+                for (int last = min(end_, k + PIECE<L>); k < last; k++, one += L::strip, two += L::strip) {
+                    const L tile[] = {L(one, lane), L(two, lane)};
+                    uint32_t b[4][2];
+                    x.load(b, run, k - from, lane);
+#pragma unroll
+                    for (int ks = 0; ks < 4; ks++)
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            uint32_t a[4];
+                            tile[i].fragment(ks, a);
+                            mma(c[i], a, b[ks][0], b[ks][1]);
+                        }
+                }
+                ring.release(lane);
+                if (n > 1) ring.release(lane);
+            }
         }
-        float c[S][T / 8][4] = {};
+        if (wanted.has(lane))
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                if (i < n) sums[wanted.at(u + i, 0, lane)] = make_float4(c[i][0], c[i][1], c[i][2], c[i][3]);
+    }
+}
+
+// The same of 16 rows.
+template <class L>
+__device__ __forceinline__ void multiply_units(Ring& ring, Rows<16>& x, const Strips& m, const Chunks& chunk, const Wanted<16>& wanted, int u, int end, float4* sums, int lane) {
+    for (; u < end; u++) {
+        int segment = chunk.segment + u / chunk.count, tiles = m.tiles(segment);
+        x.need(segment, tiles, lane);
+        float c[2][4] = {};
 #pragma unroll
         for (int piece = 0; piece < SEGMENT; piece += PIECE<L>)
             if (piece < tiles) {
                 ring.wait_full();
-                Ring second = ring;
-                second.next();
-                if (both) second.wait_full();
-                const uint8_t *one = ring.at(), *two = both ? second.at() : one;
+                const uint8_t* one = ring.at();
 #pragma unroll
                 for (int k = piece; k < piece + PIECE<L>; k++)
                     if (k < tiles) {
-                        const L tile[] = {L(one + (k - piece) * L::strip, lane), L(two + (k - piece) * L::strip, lane)};
+                        const L tile(one + (k - piece) * L::strip, lane);
 #pragma unroll
-                        for (int ks = 0; ks < 4; ks++)
+                        for (int ks = 0; ks < 4; ks++) {
+                            uint32_t a[4];
+                            tile.fragment(ks, a);
 #pragma unroll
-                            for (int i = 0; i < S; i++) {
-                                uint32_t a[4];
-                                tile[i].fragment(ks, a);
-#pragma unroll
-                                for (int j = 0; j < T / 8; j++) mma(c[i][j], a, now.b[4 * k + ks][2 * j], now.b[4 * k + ks][2 * j + 1]);
-                            }
+                            for (int j = 0; j < 2; j++) mma(c[j], a, x.b[4 * k + ks][2 * j], x.b[4 * k + ks][2 * j + 1]);
+                        }
                     }
                 ring.release(lane);
-                if (both) ring.release(lane);
             }
 #pragma unroll
-        for (int i = 0; i < S; i++)
-#pragma unroll
-            for (int j = 0; j < T / 8; j++)
-                if (first + i < chunk.count)
-                    sums[((u / groups * chunk.count + first + i) * (T / 8) + j) * 32 + lane] = make_float4(c[i][j][0], c[i][j][1], c[i][j][2], c[i][j][3]);
-        if constexpr (T == 8)
-            if (segment != loaded) now = then, loaded = segment;
+        for (int j = 0; j < 2; j++) sums[wanted.at(u, j, lane)] = make_float4(c[j][0], c[j][1], c[j][2], c[j][3]);
     }
 }
 
@@ -183,10 +268,10 @@ struct Sum {
     bool both;   // there is output o+8
 
     template <int T>
-    __device__ __forceinline__ void find(const Strips& m, const Chunks& chunk, int rows_, float unscale_, int i) {
-        int strip = chunk.strip + i / (4 * T), of = i < chunk.count * 4 * T ? m.find(strip) : 0;
-        int r = i / 32 % (T / 8) * 8 + 2 * (i % 4), o = strip * 16 + i % 32 / 4;
-        n = m.outputs(of), rows = i < chunk.count * 4 * T ? min(2, rows_ - r) : 0, to = m.y(of) + (size_t)r * n + o;
+    __device__ __forceinline__ void find(const Strips& m, const Chunks& chunk, const Wanted<T>& wanted, int rows_, float unscale_, int i) {
+        int lanes = wanted.lanes(), strip = chunk.strip + i / lanes, of = i < chunk.count * lanes ? m.find(strip) : 0;
+        int eight = 8 * wanted.quads, r = i % lanes / eight * 8 + 2 * (i % wanted.quads), o = strip * 16 + i % eight / wanted.quads;
+        n = m.outputs(of), rows = i < chunk.count * lanes ? min(2, rows_ - r) : 0, to = m.y(of) + (size_t)r * n + o;
 #pragma unroll
         for (int h = 0; h < 2; h++) scale[h] = rows > 0 && o + 8 * h < n ? m.scales(of)[o + 8 * h] : 0;
         unscale = unscale_;
@@ -194,13 +279,12 @@ struct Sum {
         both = o + 8 < n;
     }
     // add adds; total is what goes on where a strip takes several chunks.
-    template <int T>
-    __device__ __forceinline__ void add(const float4* from, float4& total, const Chunks& chunk) const {
+    __device__ __forceinline__ void add(const float4* from, int lanes, float4& total, const Chunks& chunk) const {
         if (rows <= 0) return;
         int first = 0;
         if (chunk.segment == 0) total = *from, first = 1;
         for (int s = first; s < chunk.deep; s++) {
-            float4 v = from[s * chunk.count * 4 * T];
+            float4 v = from[s * chunk.count * lanes];
             total = make_float4(__fadd_rn(total.x, v.x), __fadd_rn(total.y, v.y), __fadd_rn(total.z, v.z), __fadd_rn(total.w, v.w));
         }
         if (chunk.segment + chunk.deep < chunk.segments) return;
@@ -216,16 +300,15 @@ struct Sum {
 
 // multiply_strips computes this block's strips, by WARPS warps that all call it.
 template <class L, int T, int WARPS>
-__device__ __forceinline__ void multiply_strips(Ring& ring, const Strips& m, const half* x, int rows, float unscale, int block, int blocks, int t) {
-    int loaded = -1, buffer = 0;
-    Rows<T> of = {};
+__device__ __forceinline__ void multiply_strips(Ring& ring, const Strips& m, Rows<T> x, int rows, float unscale, int block, int blocks, int t) {
+    int buffer = 0;
     float4 total = {};
-    for (Chunks chunk(m, ROOM<T>, WARPS * 8 / T, block, blocks); chunk.next(); buffer ^= 1) {
+    const Wanted<T> wanted(rows);
+    for (Chunks chunk(m, wanted.room(), wanted.most(32 * WARPS), block, blocks); chunk.next(); buffer ^= 1) {
         Sum sum;
-        sum.find<T>(m, chunk, rows, unscale, t);
-        int u = chunk.begin(t / 32, WARPS, TOGETHER<T>), end = chunk.begin(t / 32 + 1, WARPS, TOGETHER<T>);
-        multiply_units<L, T>(ring, of, loaded, m, chunk, x, rows, u, end, sums_[buffer], t % 32);
+        sum.find<T>(m, chunk, wanted, rows, unscale, t);
+        multiply_units<L>(ring, x, m, chunk, wanted, chunk.begin(t / 32, WARPS), chunk.begin(t / 32 + 1, WARPS), sums_[buffer], t % 32);
         meet<32 * WARPS>();
-        sum.add<T>(sums_[buffer] + t, total, chunk);
+        sum.add(sums_[buffer] + t, wanted.lanes(), total, chunk);
     }
 }
