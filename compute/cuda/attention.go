@@ -10,6 +10,7 @@ import (
 // AppendKV rounds to the cache's format.
 func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 	m, in, t := kv.Memory.(*kvMemory), s.batch(b), s.tables(kv)
+	s.appends(b, kv)
 	s.launch("append_kv_"+kvFormats[m.shape.Format], shape{grid: grid(k.Rows, m.shape.Heads), block: 32},
 		m.at.arg(), s.asRows(k).arg(), s.asRows(v).arg(), in.positions.arg(), in.slots.arg(), t.at.arg(),
 		i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(m.shape.HeadDim))

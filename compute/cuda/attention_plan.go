@@ -111,7 +111,7 @@ func (s *step) attentionPlan(b *compute.Batch, kv compute.KV, group, window int)
 	}
 	p := new(attendPlan)
 	s.plans[key] = p
-	order, works := planAttention(b, kv.Tables, m.shape.Heads, group, window, s.attendForms(m.shape), &p.parts)
+	order, works := planAttention(b, kv.Tables, s.written(b, kv), m.shape.Heads, group, window, s.attendForms(m.shape), &p.parts)
 	p.order = sendSlice(s, order, len(order))
 	for i := range p.parts {
 		if len(works[i]) > 0 {
@@ -136,8 +136,8 @@ func sendSlice[T any](s *step, values []T, n int) pointer {
 	return at
 }
 
-// planAttention cuts a batch; it fills in parts but for addresses.
-func planAttention(b *compute.Batch, tables [][]int32, kvHeads, group, window int, forms [2]attendForm, parts *[2]attendPart) ([]rowAt, [2][]attendWork) {
+// planAttention cuts a batch, in a step that has written some pages before; it fills in parts but for addresses.
+func planAttention(b *compute.Batch, tables [][]int32, written pageSet, kvHeads, group, window int, forms [2]attendForm, parts *[2]attendPart) ([]rowAt, [2][]attendWork) {
 	order := make([]rowAt, b.Rows())
 	for r := range order {
 		order[r] = rowAt{int32(r), b.Positions[r]}
@@ -148,7 +148,6 @@ func planAttention(b *compute.Batch, tables [][]int32, kvHeads, group, window in
 	if !slices.IsSortedFunc(order, byPlace) {
 		slices.SortStableFunc(order, byPlace)
 	}
-	written := writtenPages(b, tables)
 	var tiles [2][]attendWork
 	for at := 0; at < len(order); {
 		slot := b.Slots[order[at].row]
@@ -197,20 +196,43 @@ type pageSet []bool
 
 func (s pageSet) has(page int32) bool { return int(page) < len(s) && s[page] }
 
-// writtenPages are the pages that a batch appends to.
-func writtenPages(b *compute.Batch, tables [][]int32) pageSet {
-	pages, most := make([]int32, 0, b.Rows()), int32(-1)
+// add adds the pages that a batch appends to.
+func (s *pageSet) add(b *compute.Batch, tables [][]int32) {
 	for r, slot := range b.Slots {
 		if slot >= 0 {
-			page := tables[slot][b.Positions[r]/compute.Page]
-			pages, most = append(pages, page), max(most, page)
+			page := int(tables[slot][b.Positions[r]/compute.Page])
+			if page >= len(*s) {
+				*s = append(*s, make(pageSet, page+1-len(*s))...)
+			}
+			(*s)[page] = true
 		}
 	}
-	s := make(pageSet, most+1)
-	for _, page := range pages {
-		s[page] = true
+}
+
+// appended is rows that a step has appended to a memory.
+type appended struct {
+	memory *kvMemory
+	batch  *compute.Batch
+	tables [][]int32
+}
+
+// appends notes what a step appends, once for all layers.
+func (s *step) appends(b *compute.Batch, kv compute.KV) {
+	m := kv.Memory.(*kvMemory)
+	if !slices.ContainsFunc(s.appended, func(a appended) bool { return a.memory == m && a.batch == b }) {
+		s.appended = append(s.appended, appended{m, b, kv.Tables})
 	}
-	return s
+}
+
+// written are the pages of a memory that a batch appends to, and others of the same step before it: whoever reads them must wait.
+func (s *step) written(b *compute.Batch, kv compute.KV) (pages pageSet) {
+	pages.add(b, kv.Tables)
+	for _, a := range s.appended {
+		if a.memory == kv.Memory && a.batch != b {
+			pages.add(a.batch, a.tables)
+		}
+	}
+	return pages
 }
 
 // bestCut cuts tiles so that the last block ends early: it tries shares around an even one.

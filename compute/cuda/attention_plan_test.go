@@ -3,9 +3,11 @@ package cuda
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"memra/compute"
+	"memra/gguf"
 )
 
 // Every row is in one tile, every page of a tile in one work, and a tile's works fill its entries without gap or overlap.
@@ -36,8 +38,10 @@ func TestAPlanOfAttentionCoversEveryRowAndPageOnce(t *testing.T) {
 				b.Slots[i] = -1
 			}
 		}
+		var written pageSet
+		written.add(b, tables)
 		var parts [2]attendPart
-		order, works := planAttention(b, tables, kvHeads, group, window, forms, &parts)
+		order, works := planAttention(b, tables, written, kvHeads, group, window, forms, &parts)
 		seen := map[int32]int{}
 		pages := map[string]int{} // by the tile's first row and the page
 		for i, part := range parts {
@@ -141,5 +145,32 @@ func TestAttentionFitsTheSharedMemoryOfHopper(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A kernel for few rows fetches pages that were there before the step without waiting. What an earlier batch of the same step has appended was
+// not there: rows that are only remembered, before those that attend to them.
+func TestPagesThatAnotherBatchOfTheStepWritesAreWaitedFor(t *testing.T) {
+	d := openFake(t, newFake())
+	m := newToy(t, d, gguf.Q8_0, 64)
+	before, b := new(compute.Batch), new(compute.Batch)
+	for p := 60; p < 70; p++ {
+		before.Add(1, p, 0, false)
+	}
+	b.Add(1, 130, 0, true)
+	for _, c := range []struct {
+		name    string
+		batches []*compute.Batch
+		want    []bool
+	}{{"alone", []*compute.Batch{b}, []bool{false, false, true}}, {"after another", []*compute.Batch{before, b}, []bool{true, true, true}}} {
+		d.compute(t, func(s *step) compute.Tensor {
+			for _, b := range c.batches {
+				s.appends(b, m.kv)
+			}
+			if got := s.written(b, m.kv); !slices.Equal(got, c.want) {
+				t.Errorf("%s: pages written in the step: %v, want %v", c.name, got, c.want)
+			}
+			return compute.Tensor{}
+		})
 	}
 }

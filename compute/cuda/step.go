@@ -28,6 +28,7 @@ type step struct {
 	batches    map[*compute.Batch]*batchInput
 	pageTables map[*[]int32]tablesInput
 	plans      map[attendKey]*attendPlan
+	appended   []appended
 	sorted     map[*compute.Batch]*historyInput
 	roped      map[*compute.Rope][]*compute.Batch // whose positions their tables have
 	err        error                              // the first; later operations do nothing that matters
@@ -131,7 +132,7 @@ func (s *step) begin() {
 	s.at = &s.arenas[0]
 	s.inputs.reset()
 	s.fills.reset()
-	s.launches, s.buffers, s.moves, s.err = s.launches[:0], s.buffers[:0], s.moves[:0], nil
+	s.launches, s.buffers, s.moves, s.appended, s.err = s.launches[:0], s.buffers[:0], s.moves[:0], s.appended[:0], nil
 	s.siblings.all = s.siblings.all[:0]
 	clear(s.batches)
 	clear(s.pageTables)
