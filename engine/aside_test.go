@@ -28,8 +28,7 @@ func TestWhatIsComputedAsideHasRoomAndChangesNoAnswer(t *testing.T) {
 	}
 	e := open(t, d, tiny.Qwen35(1, gguf.Q8_0), small)
 	want := read(submit(t, e, r), nil)
-	a := submit(t, e, r)
-	got := read(a, func() {
+	aside := func() {
 		err := e.Aside(300, func() error {
 			s := e.config.Pool.NewSequence()
 			defer s.Free()
@@ -43,8 +42,15 @@ func TestWhatIsComputedAsideHasRoomAndChangesNoAnswer(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	})
-	if !slices.Equal(got, want) || a.Usage(0).Preempted == 0 {
-		t.Errorf("preempted %d times, it says %v, want %v", a.Usage(0).Preempted, got, want)
 	}
+	for range 20 { // on a busy machine the answer may be over before its second token is read
+		a := submit(t, e, r)
+		if got := read(a, aside); !slices.Equal(got, want) {
+			t.Errorf("it says %v, want %v", got, want)
+		}
+		if a.Usage(0).Preempted > 0 {
+			return
+		}
+	}
+	t.Error("never preempted")
 }
