@@ -144,5 +144,7 @@ func (m *machine) run(b *compute.Batch, draws []sample.Draw, sequences ...*state
 	return m.device.Sample(func(ops compute.Ops) compute.Tensor { return m.model.Forward(ops, b, view) }, draws)
 }
 
-// logitRows is the most rows of a step that may ask for logits: 128 KiB of them a row of the largest step.
-func (m *machine) logitRows() int { return max(1, m.step*(128<<10)/4/m.model.Vocab) }
+// logitRows is the most rows of a step that may ask for logits: 128 KiB of them a row of the largest step, and a row for each sequence.
+func (m *machine) logitRows() int {
+	return min(m.step, max(m.sequences, m.step*(128<<10)/4/m.model.Vocab))
+}

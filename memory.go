@@ -70,7 +70,7 @@ func (m *machine) reserve(o Options) error {
 		return err
 	}
 	if !memory.Lazy {
-		m.step = min(m.step, ceilPage(m.context))
+		m.step = min(m.step, ceilPage(m.context*m.sequences))
 		if err := m.rehearse(m.model.State()); err != nil {
 			return err
 		}

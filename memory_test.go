@@ -213,13 +213,26 @@ func TestStepsBecomeSmallerWhereTheirTensorsDoNotFit(t *testing.T) {
 	}
 }
 
-func TestStepsAreNotLongerThanTheContext(t *testing.T) {
-	m, _, _, err := openSmall(t, longModel(t), 1<<30, 1, Options{Context: 100})
+func TestStepsAreNotLongerThanTheContextsOfAllSequences(t *testing.T) {
+	for _, c := range []struct{ context, sequences, step int }{{100, 1, 128}, {100, 4, 448}, {1000, 4, 1024}} {
+		m, _, _, err := openSmall(t, longModel(t), 16<<30, 1, Options{Context: c.context, Sequences: c.sequences})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.step != c.step || m.Context() != c.context {
+			t.Errorf("%d sequences of %d tokens: steps of %d rows and a context of %d, want %d rows", c.sequences, c.context, m.step, m.Context(), c.step)
+		}
+	}
+}
+
+func TestAStepHasLogitsForEverySequence(t *testing.T) {
+	m, _, _, err := openSmall(t, longModel(t), 16<<30, 1, Options{Context: 2, Sequences: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.step != 128 || m.Context() != 100 {
-		t.Errorf("steps of %d rows and a context of %d, want 128 and 100", m.step, m.Context())
+	m.model.Vocab = 1 << 20 // of which 128 rows' share is 4 rows
+	if m.logitRows() != 60 {
+		t.Errorf("steps of %d rows have logits of %d, want of 60 sequences", m.step, m.logitRows())
 	}
 }
 
