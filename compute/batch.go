@@ -1,6 +1,9 @@
 package compute
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // Batch is the rows of one step: tokens of any number of sequences, in any order. There is no prefill or decode: a row is
 // a row.
@@ -25,6 +28,33 @@ func (b *Batch) Add(token int32, position, slot int, logits bool) {
 	b.Tokens = append(b.Tokens, token)
 	b.Positions = append(b.Positions, int32(position))
 	b.Slots = append(b.Slots, int32(slot))
+}
+
+// Pad adds rows of no sequence until there are so many, and asks again for the last logits until so many are asked for. What comes of either
+// is nobody's.
+func (b *Batch) Pad(rows, asks int) {
+	for b.Rows() < rows {
+		b.Add(0, 0, -1, false)
+	}
+	b.Logits = Repeated(b.Logits, asks)
+}
+
+// Repeated is a list with its last element again and again until it has n; an empty list stays so.
+func Repeated[T any](list []T, n int) []T {
+	for len(list) > 0 && len(list) < n {
+		list = append(list, list[len(list)-1])
+	}
+	return list
+}
+
+// RoundedRows rounds a number of rows up, so that there are few: up to 8 each is its own, then they are an eighth to a quarter of a power of
+// two apart.
+func RoundedRows(n int) int {
+	if n <= 8 {
+		return n
+	}
+	unit := 1 << (bits.Len(uint(n-1)) - 3)
+	return (n + unit - 1) / unit * unit
 }
 
 // Check reports the first row that no step over `slots` sequences and a vocabulary of `vocab` tokens can compute.

@@ -24,6 +24,10 @@ type Device interface {
 	// Step is how many rows a step may have before more of them bring nothing: what long prompts are cut into.
 	Step() int
 
+	// Padded is how many rows a step of so many had best have: padding fills it up (Batch.Pad). A device that prepares for each shape of a
+	// step says the same for neighbours (RoundedRows), another one n.
+	Padded(n int) int
+
 	// Memory is what Pack, NewKV and steps take from.
 	Memory() (Memory, error)
 

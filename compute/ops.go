@@ -159,7 +159,7 @@ type Ops interface {
 	// Logits are a matmul of the rows that ask for logits (Batch.Logits), in the batch's order: [len(b.Logits), vocab].
 	Logits(b *Batch, x Tensor, w Weight) Tensor
 
-	// Keep copies rows of x to places of m, all different, for later steps: m[places[i]] = x[rows[i]].
+	// Keep copies rows of x to places of m for later steps: m[places[i]] = x[rows[i]]. A place gets one row, though it may be said twice.
 	Keep(m RowMemory, x Tensor, rows, places []int32)
 
 	// Kept are rows that an earlier step has kept, or this one before: y[i] = m[places[i]]. Shape: y [len(places), m.Width()].

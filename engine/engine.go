@@ -152,7 +152,7 @@ func (e *Engine) step(took func(time.Time) time.Duration) bool {
 	began := time.Now()
 	picks, err := e.compute(st)
 	if err != nil && e.config.Log != nil {
-		e.config.Log.Warn("a step failed; its sequences are tried again", "rows", st.batch.Rows(), "sequences", len(st.chunks), "why", err)
+		e.config.Log.Warn("a step failed; its sequences are tried again", "rows", st.rows, "sequences", len(st.chunks), "why", err)
 	}
 	e.scheduler.apply(st, picks, err, took(began))
 	e.deliver()
@@ -171,8 +171,9 @@ func (e *Engine) read() bool {
 	return closed
 }
 
-// compute runs one step.
+// compute runs one step. What comes of padding stands at the end of what comes of draws.
 func (e *Engine) compute(st *step) ([]sample.Pick, error) {
+	st.pad(e.config.Device, e.scheduler.limits)
 	view := e.config.Pool.View(st.states...)
 	return e.config.Device.Sample(e.scheduler.drafts.forward(e.config.Model, st, view), st.draws)
 }

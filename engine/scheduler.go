@@ -60,7 +60,8 @@ type step struct {
 	states []*state.Sequence // slot i of the batch
 	chunks []chunk
 
-	decoding int // rows of sequences that decode; the others are of prompts
+	rows     int // of sequences; more are padding
+	decoding int // of them, of sequences that decode; the others are of prompts
 }
 
 // chunk is the rows of one sequence in a step: so many from position first on, of which the last ones ask.
@@ -228,8 +229,17 @@ func (s *scheduler) pack(order []*sequence) *step {
 		if c.first == len(q.tokens)-1 {
 			st.decoding += c.rows
 		}
+		st.rows += c.rows
 	}
 	return st
+}
+
+// pad brings the step to a shape that the device likes, unless it exceeds the limits.
+func (st *step) pad(d compute.Device, l limits) {
+	st.batch.Pad(min(d.Padded(st.rows), l.rows), min(d.Padded(len(st.draws)), l.asking))
+	for len(st.draws) < len(st.batch.Logits) {
+		st.draws = append(st.draws, sample.Draw{})
+	}
 }
 
 // apply takes the answers to a step's draws, or its error, and how long it took.
@@ -238,7 +248,7 @@ func (s *scheduler) apply(st *step, picks []sample.Pick, err error, took time.Du
 		s.undo(st, err)
 		return
 	}
-	rows := st.batch.Rows()
+	rows := st.rows
 	s.share.learn(st.decoding, rows-st.decoding, took)
 	if st.decoding == rows && s.drafts.Speculator != nil {
 		s.drafts.Took(rows, took)
@@ -293,7 +303,7 @@ func (s *scheduler) undo(st *step, err error) {
 			c.sequence.state.Free()
 		}
 	}
-	if rows := st.batch.Rows(); errors.Is(err, compute.ErrMemory) && rows > 1 {
+	if rows := st.rows; errors.Is(err, compute.ErrMemory) && rows > 1 {
 		s.limits.rows = rows / 2
 		return
 	}

@@ -2,9 +2,10 @@ package spec
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 	"sort"
+
+	"memra/compute"
 )
 
 // meter is how long something takes, by its size: of each size the median of the last few times, and a line between them. The first two times of a size do not count: a device may have to prepare for it (CUDA's graphs).
@@ -44,15 +45,8 @@ func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[(len(x
 // preparing is how many times of a size do not count.
 const preparing = 2
 
-// rounded is a size with its neighbours, so that there are few to be learned: up to 8 each is its own, then an eighth to a quarter larger
-// ones are one.
-func rounded(size int) int {
-	if size <= 8 {
-		return size
-	}
-	unit := 1 << (bits.Len(uint(size-1)) - 3)
-	return (size + unit - 1) / unit * unit
-}
+// rounded is a size with its neighbours, so that there are few to be learned.
+func rounded(size int) int { return compute.RoundedRows(size) }
 
 // learn hears of a time, and says whether it made others unknown.
 func (m *meter) learn(size int, seconds float64) (forgot bool) {

@@ -206,6 +206,8 @@ func (h *Head) Forward(b *compute.Batch, s *state.View, shares []Share) func(com
 		}
 	}
 	view := h.pool.View(states...)
+	keep, places = compute.Repeated(keep, h.device.Padded(len(keep))), compute.Repeated(places, h.device.Padded(len(places)))
+	waited = h.pad(&late, waited)
 	return func(ops compute.Ops) compute.Tensor {
 		x := h.layer.Features(ops, b, s)
 		if remember {
@@ -268,14 +270,16 @@ func (h *Head) Draft(asks []*Ask) error {
 // that were given, in the order of the rows that are left in Head.guessed.
 func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hidden []int32, late *compute.Batch, waited []int32) ([]*Ask, error) {
 	began := time.Now()
-	draws, states := draws(asks), make([]*state.Sequence, len(asks))
+	hidden, waited = h.pad(b, hidden), h.pad(late, waited)
+	draws, states := compute.Repeated(draws(asks), len(b.Logits)), make([]*state.Sequence, len(asks))
 	for i, a := range asks {
 		states[i] = a.memory().(*headMemory).state
 	}
-	first := make([]int32, len(asks))
+	first := make([]int32, len(asks)) // where the layer's rows of the asks lie
 	for i := range first {
 		first[i] = int32(i)
 	}
+	first = compute.Repeated(first, len(b.Logits))
 	view := h.pool.View(states...)
 	picks, err := h.device.Sample(func(ops compute.Ops) compute.Tensor {
 		if late.Rows() > 0 {
@@ -290,7 +294,13 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 	if late.Rows() <= h.most*len(asks) { // else it is remembering that was timed
 		h.times.learn(len(asks), time.Since(began).Seconds())
 	}
-	return took(asks, picks), nil
+	return took(asks, picks[:len(asks)]), nil
+}
+
+// pad brings a batch to a shape that the device likes, and what of each row is given with it.
+func (h *Head) pad(b *compute.Batch, of []int32) []int32 {
+	b.Pad(h.device.Padded(b.Rows()), h.device.Padded(len(b.Logits)))
+	return compute.Repeated(of, b.Rows())
 }
 
 // draws is how the next guess of each ask is drawn: as the token will be, but nobody is told of it.

@@ -53,6 +53,9 @@ func (d *Device) Class() string { return "cpu" }
 // Step is enough to amortise reading the weights, and few enough for activations to stay small.
 func (d *Device) Step() int { return 256 }
 
+// Padded: a row more takes time, and nothing is prepared.
+func (d *Device) Padded(n int) int { return n }
+
 // Kernels: a step is not made of kernels.
 func (d *Device) Kernels() int { return 0 }
 

@@ -48,7 +48,11 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 		if part.works == 0 {
 			continue
 		}
-		partials := s.take(s.at, 4*part.entries*part.blocks*part.pairs*(dim+2))
+		partials, err := s.attended.room(s.Device, 4*part.entries*part.blocks*part.pairs*(dim+2), "partial results of attention")
+		if err != nil {
+			s.fail(err)
+			return out
+		}
 		args := [18]arg{o.operand.arg(), in.arg(), m.at.arg(), p.order.arg(), t.at.arg(), part.at.arg(), partials.arg(), m.arrivals.arg()}
 		copy(args[8:], rest[:])
 		s.launch(part.kernel, shape{grid: grid(part.blocks, part.works), block: part.block, shared: part.shared}, args[:]...)

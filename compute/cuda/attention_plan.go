@@ -27,7 +27,6 @@ type attendForm struct {
 	begin   int // time before a work's first page, to meet the other works of a tile, and to merge an entry, in makespan's unit
 	meet    int
 	merge   int
-	entries int // for which there is always room, so that short contexts are launched alike
 	block   int
 	shared  int
 }
@@ -42,7 +41,7 @@ type attendPlan struct {
 type attendPart struct {
 	attendForm
 	at             pointer // [works]attendWork
-	works, entries int     // rounded up: launches of different depths are alike
+	works, entries int     // works rounded up: launches of different depths are alike
 	blocks         int     // a work
 }
 
@@ -77,7 +76,7 @@ const fewPairs = 64
 func (d *Device) attendForms(kv compute.KVShape) [2]attendForm {
 	dim := kv.HeadDim
 	name := fmt.Sprintf("%d_%s", dim, kvFormats[kv.Format])
-	few := attendForm{kernel: "attend_few_" + name, pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, begin: 32, meet: 40, merge: 1, entries: 64,
+	few := attendForm{kernel: "attend_few_" + name, pairs: 16, heads: 16, least: 1, slots: 2 * d.multiprocessors, begin: 32, meet: 40, merge: 1,
 		block: 192, shared: 96 << 10}
 	many := attendForm{kernel: "attend_many_" + name, pairs: 128, heads: 128, least: 32, slots: d.multiprocessors, begin: 16, merge: 8, block: 384}
 	if dim > 128 {
@@ -185,7 +184,7 @@ func planAttention(b *compute.Batch, tables [][]int32, written pageSet, kvHeads,
 			continue
 		}
 		works, entries := bestCut(tiles[i], p.blocks, f)
-		p.works, p.entries = max(8, powerOfTwo(len(works))), max(f.entries, powerOfTwo(entries))
+		p.works, p.entries = max(8, powerOfTwo(len(works))), entries
 		tiles[i] = works
 	}
 	return order, tiles

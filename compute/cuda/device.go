@@ -39,10 +39,11 @@ type Device struct {
 		at    pointer
 		bytes int
 	}
-	gate   pointer // counter of programs
-	step   step
-	output pinnedBuffer
-	fault  error // sticky: the context is of no more use
+	attended growing // partial results of attention
+	gate     pointer // counter of programs
+	step     step
+	output   pinnedBuffer
+	fault    error // sticky: the context is of no more use
 
 	staging    chan *stage // of weights on their way to the device
 	stageBytes int
@@ -179,6 +180,18 @@ func (d *Device) Class() string { return "cuda" }
 
 // Step is enough for the matmuls to be bound by arithmetic rather than by memory.
 func (d *Device) Step() int { return 2048 }
+
+// mostPadded is the most rows of a step that are rounded: with more, computing takes longer than launching kernel by kernel.
+const mostPadded = 256
+
+// Padded makes few lists of launches of steps with few rows, so that they become graphs. A row within an operand's tile costs next to
+// nothing.
+func (d *Device) Padded(n int) int {
+	if n > mostPadded {
+		return n
+	}
+	return compute.RoundedRows(n)
+}
 
 // SetEager says whether steps that repeat are launched kernel by kernel rather than as graphs. The bits are the same: this is
 // for checking that.

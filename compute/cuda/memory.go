@@ -126,3 +126,23 @@ func (a *arena) take(d *Device, n int) (pointer, error) {
 
 // reset ends everything handed out.
 func (a *arena) reset() { a.chunk, a.used = 0, 0 }
+
+// growing is memory that a kernel writes and reads, and leaves to nobody. It grows by doubling, so that most steps know the same; what was
+// too small is freed with the device, for launches that were captured know it.
+type growing struct {
+	at    pointer
+	bytes int
+}
+
+// room returns at least n bytes.
+func (g *growing) room(d *Device, n int, what string) (pointer, error) {
+	if g.at == 0 || n > g.bytes {
+		bytes := powerOfTwo(max(n, 8<<20))
+		at, err := d.alloc(bytes, "%s", what)
+		if err != nil {
+			return 0, err
+		}
+		g.at, g.bytes = at, bytes
+	}
+	return g.at, nil
+}
