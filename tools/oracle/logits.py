@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """The float32 truth about a GGUF file: its perplexity, goldens of its logits, and how far other logits are from them.
 
-    logits.py perplexity MODEL...                  llama.cpp's protocol; for the two models of tools/models 81.32 and 81.43
-    logits.py goldens [--full FILE] MODEL OUT      2,048 positions: the 128 likeliest tokens of each, the rest's mass
+    logits.py perplexity MODEL...                  llama.cpp's protocol; .ci/run has what it says of the two models of tools/models
+    logits.py goldens [--text FILE] [--full FILE] MODEL OUT
+                                                   2,048 positions: the 128 likeliest tokens of each, the rest's mass; of a text's
+                                                   tokens, or without one of those of the golden that OUT is
     logits.py full --by ARITHMETIC MODEL GOLDEN OUT
                                                    full logits of a golden's tokens in bfloat16, or by llama.cpp
     logits.py kl REFERENCE OTHER                   distance of two files of full logits, exact and as a golden tells it
@@ -21,7 +23,7 @@ import golden
 from bridge import load, metadata, sha256
 from tokens import start_token, tokenize
 
-TEXT = Path(__file__).resolve().parents[3] / "shared/spec/05-speculative.md"
+TEXT = Path(__file__).resolve().parents[2] / "model/testdata/docs-frozen.txt"
 WINDOWS, CONTEXT = 4, 512  # of a golden
 
 
@@ -62,10 +64,15 @@ def perplexity(path, text, context):
     return np.exp(nll / count), count, len(read)
 
 
-def write_golden(path, text, out, full):
-    """The golden of a model: WINDOWS windows, from the first to the last of the text at even distances."""
-    model, (read, _) = load(path), windows_of(path, text, CONTEXT)
-    tokens = read[np.linspace(0, len(read) - 1, WINDOWS).astype(int)]
+def golden_windows(path, text):
+    """WINDOWS windows of a text, from its first to its last at even distances."""
+    read, _ = windows_of(path, text, CONTEXT)
+    return read[np.linspace(0, len(read) - 1, WINDOWS).astype(int)]
+
+
+def write_golden(path, tokens, out, full):
+    """The golden of a model, of tokens [WINDOWS, CONTEXT]."""
+    model = load(path)
     rows = golden.create_full(full, WINDOWS, CONTEXT, model.config.vocab_size) if full else None
     parts, rng = [], np.random.default_rng(0)
     for i, window in enumerate(tokens):
@@ -115,12 +122,12 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True)
     threads = argparse.ArgumentParser(add_help=False)
     threads.add_argument("--threads", type=int, default=2)
-    text = argparse.ArgumentParser(add_help=False)
-    text.add_argument("--text", type=Path, default=TEXT, help="default: %(default)s")
-    c = commands.add_parser("perplexity", parents=[threads, text])
+    c = commands.add_parser("perplexity", parents=[threads])
+    c.add_argument("--text", type=Path, default=TEXT, help="default: %(default)s")
     c.add_argument("-c", "--context", type=int, default=CONTEXT)
     c.add_argument("model", nargs="+")
-    c = commands.add_parser("goldens", parents=[threads, text])
+    c = commands.add_parser("goldens", parents=[threads])
+    c.add_argument("--text", type=Path, help="default: the tokens of the golden that there is")
     c.add_argument("--full", help="also write all logits to this file (2,048 x vocabulary x 4 bytes)")
     c.add_argument("model")
     c.add_argument("out")
@@ -141,7 +148,8 @@ def main():
             ppl, count, windows = perplexity(path, a.text.read_bytes().decode(), a.context)
             print(f"{Path(path).name}: perplexity {ppl:.4f}, {count} tokens scored in {windows} windows of {a.context}")
     elif a.command == "goldens":
-        write_golden(a.model, a.text.read_bytes().decode(), a.out, a.full)
+        tokens = golden_windows(a.model, a.text.read_bytes().decode()) if a.text else golden.Golden.read(a.out).tokens
+        write_golden(a.model, tokens, a.out, a.full)
     elif a.command == "full":
         write_full(a.by, a.model, a.golden, a.out)
     else:
