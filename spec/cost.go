@@ -8,7 +8,8 @@ import (
 	"memra/compute"
 )
 
-// meter is how long something takes, by its size: of each size the median of the last few times, and a line between them. The first two times of a size do not count: a device may have to prepare for it (CUDA's graphs).
+// meter is how long something takes, by its size: of each size the median of the last few times, and a line between them. The
+// first two times of a size do not count: a device may have to prepare for it (CUDA's graphs).
 type meter struct {
 	sizes  []int     // that are known, ascending
 	least  []float64 // what they take
