@@ -31,6 +31,17 @@ func (c *denseConfig) windowed(window int) state.Layout {
 	return layout
 }
 
+// windowedWhere is the State of layers of which the marked ones see so many positions, and the others all.
+func (c *denseConfig) windowedWhere(marked []bool, window int) state.Layout {
+	layout := c.State()
+	for i := range layout {
+		if marked[i] {
+			layout[i].Window = window
+		}
+	}
+	return layout
+}
+
 // ends are what is before the layers and after them.
 type ends struct {
 	Embed   compute.Weight `tensor:"token_embd" shape:"Vocab,Width"`

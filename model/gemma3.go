@@ -42,15 +42,7 @@ type gemma3Layer struct {
 
 func init() { Register("gemma3", func() Family { return new(gemma3) }) }
 
-func (m *gemma3) State() state.Layout {
-	layout := state.KV(m.Layers, m.KVHeads, m.HeadDim)
-	for i := range layout {
-		if m.Windowed[i] {
-			layout[i].Window = m.Window
-		}
-	}
-	return layout
-}
+func (m *gemma3) State() state.Layout { return m.windowedWhere(m.Windowed, m.Window) }
 
 // scale is 1/sqrt(HeadDim), but for the 27B model (62 layers), which scales by its width per head.
 func (m *gemma3) scale() float32 {

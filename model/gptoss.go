@@ -40,15 +40,7 @@ type gptossLayer struct {
 
 func init() { Register("gpt-oss", func() Family { return new(gptoss) }) }
 
-func (m *gptoss) State() state.Layout {
-	layout := state.KV(m.Layers, m.KVHeads, m.HeadDim)
-	for i := range layout {
-		if m.Windowed[i] {
-			layout[i].Window = m.Window
-		}
-	}
-	return layout
-}
+func (m *gptoss) State() state.Layout { return m.windowedWhere(m.Windowed, m.Window) }
 
 // clampLimit is where gates and values of experts end.
 const clampLimit = 7
