@@ -22,8 +22,8 @@ type DraftTest struct {
 // between is how many tokens fewer of the prompt each stream has than the one before.
 const between = 3
 
-// DraftResult is a test's figures: tokens a second of all streams, from when each has its first, without guesses and with them, one after
-// the other in every repetition.
+// DraftResult is a test's figures: tokens a second of all streams, from when each has its first to when one has its last, without guesses and
+// with them, one after the other in every repetition.
 type DraftResult struct {
 	DraftTest
 	Plain, Drafted []float64
@@ -73,13 +73,22 @@ func (m *Model) BenchDrafts(ctx context.Context, t DraftTest, repetitions int) (
 func (m *Model) draftRate(ctx context.Context, t DraftTest, drafts int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	answers := make([]*engine.Answer, t.Streams)
+	err := m.between(func() (err error) { // so that they begin together, and run side by side as soon as their prompts are computed
+		for i := range answers {
+			r := engine.Request{Tokens: t.Prompt[:len(t.Prompt)-between*i], Limit: t.Generate, Draw: sample.Draw{Params: t.Sampling}, Drafts: drafts, Patient: true}
+			if answers[i], err = m.submit(ctx, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
 	times := make([][]time.Time, t.Streams) // of each stream's tokens
 	failed := make(chan error, t.Streams)
-	for i := range t.Streams {
-		a, err := m.submit(ctx, engine.Request{Tokens: t.Prompt[:len(t.Prompt)-between*i], Limit: t.Generate, Draw: sample.Draw{Params: t.Sampling}, Drafts: drafts})
-		if err != nil {
-			return 0, err
-		}
+	for i, a := range answers {
 		go func() {
 			for len(times[i]) < t.Generate {
 				e, err := a.Next(ctx)
@@ -92,29 +101,31 @@ func (m *Model) draftRate(ctx context.Context, t DraftTest, drafts int) (float64
 			failed <- nil
 		}()
 	}
-	var err error
 	for range t.Streams {
 		err = errors.Join(err, <-failed)
 	}
 	if err != nil {
 		return 0, err
 	}
-	var begin, end time.Time
+	begin, end := times[0][0], times[0][t.Generate-1] // the last that begins; the first that ends
 	for _, s := range times {
 		if s[0].After(begin) {
 			begin = s[0]
 		}
-		if last := s[len(s)-1]; last.After(end) {
+		if last := s[len(s)-1]; last.Before(end) {
 			end = last
 		}
 	}
 	tokens := 0
 	for _, s := range times {
 		for _, at := range s {
-			if at.After(begin) {
+			if at.After(begin) && !at.After(end) {
 				tokens++
 			}
 		}
+	}
+	if tokens < t.Streams {
+		return 0, fmt.Errorf("memra: %d tokens in %d streams, of which %d were generated while all streams were: generate more, or of a shorter prompt", t.Generate, t.Streams, tokens)
 	}
 	return float64(tokens) / end.Sub(begin).Seconds(), nil
 }

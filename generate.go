@@ -36,6 +36,10 @@ type Request struct {
 
 	Drafts int // the most tokens guessed ahead; 0: as many as Options.DraftMax says, and as pay; below 0: none. The output does not depend on it
 
+	// Patient says that nobody waits for the tokens one by one, as in offline work: others' prompts need not mind it, so that many answers are
+	// soon generated side by side.
+	Patient bool
+
 	// Tenant is on whose behalf it is: tenants take turns, and what was computed for one is not there for another, nor told.
 	Tenant string
 
@@ -92,7 +96,7 @@ func (m *Model) generate(ctx context.Context, r Request, emit func(Chunk) bool) 
 	if err != nil {
 		return err
 	}
-	answer, err := m.submit(ctx, engine.Request{Tokens: a.tokens, Tenant: r.Tenant, Limit: a.limit, N: len(a.replies), Draw: a.draw, First: a.first, Ends: a.ends, Drafts: a.request.Drafts})
+	answer, err := m.submit(ctx, engine.Request{Tokens: a.tokens, Tenant: r.Tenant, Limit: a.limit, N: len(a.replies), Draw: a.draw, First: a.first, Ends: a.ends, Drafts: a.request.Drafts, Patient: r.Patient})
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func draw(rng *rand.Rand, models int) plan {
 		for j := same; j < n; j++ {
 			r.Tokens[j] = rng.Int32N(tiny.Vocab)
 		}
-		r.Drafts = one(0, 0, 0, -1, 1, 3)
+		r.Drafts, r.Patient = one(0, 0, 0, -1, 1, 3), rng.IntN(3) == 0
 		r.Limit, r.N, r.Tenant = one(1, 2, 10, 10, rng.IntN(40), rng.IntN(40), rng.IntN(150)), one(0, 1, 1, 1, 2, 4), []string{"", "", "b"}[rng.IntN(3)]
 		r.Draw = sample.Draw{LogProb: true, Top: one(0, 0, 3), Params: sample.Params{Seed: rng.Uint64(),
 			Temperature: []float32{0, 0.7, 1.3}[rng.IntN(3)], TopK: one(0, 0, 5, 40), TopP: []float32{0, 0, 0.9}[rng.IntN(3)], MinP: []float32{0, 0, 0.05}[rng.IntN(3)],

@@ -22,6 +22,8 @@ type Request struct {
 
 	Drafts int // the most tokens guessed ahead in a step; 0: as many as pay, of those that the engine allows; below 0: none
 
+	Patient bool // nobody waits for its tokens one by one: prompts of others need not mind it
+
 	Tenant string // whose cached prefixes it may use, and whose turn it is
 }
 

@@ -60,8 +60,9 @@ type step struct {
 	states []*state.Sequence // slot i of the batch
 	chunks []chunk
 
-	rows     int // of sequences; more are padding
-	decoding int // of them, of sequences that decode; the others are of prompts
+	rows     int  // of sequences; more are padding
+	decoding int  // of them, of sequences that decode; the others are of prompts
+	hurried  bool // somebody waits for one of those
 }
 
 // chunk is the rows of one sequence in a step: so many from position first on, of which the last ones ask.
@@ -174,12 +175,12 @@ func (s *scheduler) apportion() {
 		return
 	}
 	left := rows
-	if decoding := s.limits.rows - rows; decoding > 0 {
+	if slices.ContainsFunc(decoding, func(q *sequence) bool { return !q.request.Patient }) {
 		missing := 0
 		for _, q := range prompts {
 			missing += q.missing()
 		}
-		left = min(left, s.share.beside(decoding, missing))
+		left = min(left, s.share.beside(s.limits.rows-rows, missing))
 	}
 	rest := left / 2
 	left -= rest
@@ -228,6 +229,7 @@ func (s *scheduler) pack(order []*sequence) *step {
 		st.states, st.chunks = append(st.states, q.state), append(st.chunks, c)
 		if c.first == len(q.tokens)-1 {
 			st.decoding += c.rows
+			st.hurried = st.hurried || !q.request.Patient
 		}
 		st.rows += c.rows
 	}
@@ -249,7 +251,9 @@ func (s *scheduler) apply(st *step, picks []sample.Pick, err error, took time.Du
 		return
 	}
 	rows := st.rows
-	s.share.learn(st.decoding, rows-st.decoding, took)
+	if st.hurried || st.decoding == rows { // else the prompts had no share to keep to
+		s.share.learn(st.decoding, rows-st.decoding, took)
+	}
 	if st.decoding == rows && s.drafts.Speculator != nil {
 		s.drafts.Took(rows, took)
 	}

@@ -173,7 +173,7 @@ func (s *story) do(command []string) {
 		s.engine = idle(Config{Model: m, Drafts: spec.New(s.guesses, 8).Always(), Pool: pool, Prefixes: prefixes, Rows: number("rows", 64), Asking: number("asking", 8), Sequences: number("sequences", 2), Context: 1 << 20})
 		s.answers, s.names, s.preempted, s.steps = map[string]*Answer{}, map[*Answer]string{}, map[*sequence]int{}, 0
 	case "add":
-		r := Request{Limit: number("limit", 0), N: number("n", 1), Tenant: args["tenant"]}
+		r := Request{Limit: number("limit", 0), N: number("n", 1), Tenant: args["tenant"], Patient: number("patient", 0) > 0}
 		for i := range number("prompt", 1) {
 			r.Tokens = append(r.Tokens, int32(i))
 		}

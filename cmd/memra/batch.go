@@ -104,6 +104,7 @@ func (c *batchCommand) defaults(cmd *cobra.Command) (func(openai.Endpoint) memra
 	}
 	return func(e openai.Endpoint) memra.Request {
 		r := flags
+		r.Patient = true
 		if !cmd.Flags().Changed("predict") {
 			r.MaxTokens = openai.Defaults(e).MaxTokens
 		}

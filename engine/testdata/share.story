@@ -36,3 +36,18 @@ step
    a: cancelled
 8  p 192:300*   free=95
    p: 300
+
+# Whoever is patient holds no prompt up.
+pool pages=100 sequences=4 rows=256
+add a prompt=4 limit=40 patient=1
+step took=10ms
+add p prompt=300 limit=2
+step n=2 took=40ms
+----
+1  a 0:4*   free=99
+   a: 4
+2  a 4:5*  p 0:255   free=95
+   a: 5
+3  a 5:6*  p 255:300*   free=94
+   a: 6
+   p: 300
