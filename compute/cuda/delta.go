@@ -1,9 +1,7 @@
 package cuda
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"memra/compute"
 )
@@ -78,62 +76,6 @@ func (m *deltaMemory) Close() error {
 	return m.device.owner.do(func() error { return m.device.free(m.at) })
 }
 
-// historyInput is a batch's rows by sequence and position, on the device: order, sequence, starts (room for twice as many), positions, slots.
-type historyInput struct {
-	at        pointer
-	rows      int
-	sequences int
-	spare     pointer // states of pages that are not kept; 0: all are
-}
-
-func (h *historyInput) part(i int) arg { return (h.at + pointer(4*i*h.rows)).arg() }
-func (h *historyInput) order() arg     { return h.part(0) }
-func (h *historyInput) sequence() arg  { return h.part(1) }
-func (h *historyInput) starts() arg    { return h.part(2) }
-func (h *historyInput) positions() arg { return h.part(4) }
-func (h *historyInput) slots() arg     { return h.part(5) }
-
-// histories sorts a batch, once a step: rows without a sequence stand at the end.
-func (s *step) histories(b *compute.Batch, d compute.Delta) *historyInput {
-	if in := s.sorted[b]; in != nil {
-		return in
-	}
-	n := b.Rows()
-	in, holes := &historyInput{rows: n}, false
-	in.at = s.ints(6*n, func(to []int32) {
-		order, sequence, starts := to[:n], to[n:2*n], to[2*n:2*n]
-		for i := range order {
-			order[i] = int32(i)
-		}
-		key := func(r int32) uint64 { return uint64(uint32(b.Slots[r]))<<32 | uint64(b.Positions[r]) } // -1 is the largest
-		slices.SortFunc(order, func(x, y int32) int { return cmp.Or(cmp.Compare(key(x), key(y)), cmp.Compare(x, y)) })
-		last := int32(-1)
-		for i, r := range order {
-			slot := b.Slots[r]
-			sequence[i] = -1
-			if slot != last {
-				starts = append(starts, int32(i))
-				last = slot
-			}
-			if slot >= 0 {
-				in.sequences = len(starts)
-				sequence[i] = int32(len(starts) - 1)
-				holes = holes || d.Tables[slot][b.Positions[r]/compute.Page] < 0
-			}
-		}
-		if len(starts) == in.sequences {
-			starts = append(starts, int32(n))
-		}
-		copy(to[4*n:], b.Positions)
-		copy(to[5*n:], b.Slots)
-	})
-	if shape := d.Memory.Shape(); holes {
-		in.spare = s.take(&s.arenas[0], in.sequences*shape.ValueHeads*shape.HeadDim*shape.HeadDim*6)
-	}
-	s.sorted[b] = in
-	return in
-}
-
 // convolution is a CausalConv that nothing has computed yet.
 type convolution struct {
 	delta compute.Delta
@@ -160,18 +102,29 @@ func (s *step) CausalConv(b *compute.Batch, d compute.Delta, x compute.Tensor, w
 }
 
 // GatedDelta gives f32 rows. What the rule reads is made first, side by side; then each sequence, value head and slice of columns is a
-// block, whatever rows it has.
+// block, whatever rows it has. Where every sequence has few rows, both are one kernel (a step of few rows becomes a program, which has it, too).
 func (s *step) GatedDelta(b *compute.Batch, d compute.Delta, x, beta, alpha compute.Tensor, g compute.DeltaGates) compute.Tensor {
 	m, t, h := d.Memory.(*deltaMemory), s.tables(compute.KV{Tables: d.Tables}), s.histories(b, d)
 	n, dim, heads := x.Rows, m.shape.HeadDim, m.shape.ValueHeads
 	rawBeta, rawAlpha, a, dt := s.asRows(beta), s.asRows(alpha), g.A.Mem.(*vector).at, g.DT.Mem.(*vector).at
+	c := mem(x).conv
+	if c != nil && (mem(x).rows != 0 || c.batch != b) {
+		c = nil
+	}
+	if c != nil && n > deltaFewRows && h.longest <= deltaFewRows && dim == deltaFewDim && s.target == "sm_90a" && !s.plain {
+		y, out := s.newRows(n, heads*dim)
+		s.launch("delta_few_128", shape{grid: grid(heads, n), block: 256},
+			h.spare.arg(), flag(g.Grouped), out.rows.arg(), c.x.arg(), c.w.at.arg(), rawBeta.arg(), rawAlpha.arg(), a.arg(), dt.arg(), m.at.arg(), h.at.arg(),
+			i32(m.shape.Layers), i32(d.Layer), i32(m.shape.KeyHeads), i32(heads), i32(m.shape.Taps), f32(g.Eps))
+		return y
+	}
 	qkv := s.take(s.at, 2*n*x.Width)
 	gates := s.take(s.at, 2*4*n*heads)
 	decays := gates + pointer(4*n*heads)
 	y, out := s.newRows(n, heads*dim)
 	prepare := shape{grid: grid(ceilDiv(x.Width, 1024)+1, n), block: 128}
 	sizes := []arg{i32(m.shape.KeyHeads), i32(heads), i32(dim)}
-	if c := mem(x).conv; c != nil && mem(x).rows == 0 && c.batch == b {
+	if c != nil {
 		s.launch("delta_convolve", prepare, append(append([]arg{qkv.arg(), gates.arg(), out.rows.arg(), c.x.arg(), c.w.at.arg(), rawBeta.arg(), rawAlpha.arg(),
 			a.arg(), dt.arg(), m.at.arg(), h.at.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer)}, sizes...), i32(m.shape.Taps), f32(g.Eps))...)
 	} else {

@@ -25,7 +25,9 @@ type deltaLayer struct {
 	tables         [][]int32
 	next           int32
 	idle           []float32 // what the last step gave for a row without a sequence
+	padding        int       // rows without a sequence of a step, beside one
 	apart          bool      // the convolution is a tensor of its own, and not the beginning of the rule
+	forgets        bool      // pages that begin in a step are not kept
 }
 
 func newDeltaLayer(t testing.TB, d compute.Device, shape compute.DeltaShape, sequences, rows, pages int, grouped bool) *deltaLayer {
@@ -56,7 +58,7 @@ func newDeltaLayer(t testing.TB, d compute.Device, shape compute.DeltaShape, seq
 		w[i] /= 2
 	}
 	return &deltaLayer{d, shape, memory, compute.DeltaGates{A: d.Vector(a), DT: d.Vector(random(shape.ValueHeads, 3)), Eps: 1e-6, Grouped: grouped}, d.Vector(w),
-		table(shape.Width(), 4, 1, 0.3), table(shape.ValueHeads, 5, 1, 0), table(shape.ValueHeads, 6, 1, -2), rows, make([][]int32, sequences), 0, nil, false}
+		table(shape.Width(), 4, 1, 0.3), table(shape.ValueHeads, 5, 1, 0), table(shape.ValueHeads, 6, 1, -2), rows, make([][]int32, sequences), 0, nil, 0, false, false}
 }
 
 // cut is rows [from, to) of a sequence.
@@ -74,7 +76,7 @@ func (l *deltaLayer) step(t testing.TB, rng *rand.Rand, cuts ...cut) [][][]float
 		*table = (*table)[:min(len(*table), (c.from+compute.Page-1)/compute.Page)]
 		for page := len(*table); page <= last; page++ {
 			number := int32(-1)
-			if page == first || page == last {
+			if (page == first || page == last) && !(l.forgets && page*compute.Page >= c.from) {
 				number, l.next = l.next%int32(l.memory.Pages()), l.next+1
 			}
 			*table = append(*table, number)
@@ -83,7 +85,9 @@ func (l *deltaLayer) step(t testing.TB, rng *rand.Rand, cuts ...cut) [][][]float
 			places = append(places, place{i, r})
 		}
 	}
-	places = append(places, place{-1, 0})
+	for range 1 + l.padding {
+		places = append(places, place{-1, 0})
+	}
 	rng.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
 	var b compute.Batch
 	for _, p := range places {
@@ -258,6 +262,7 @@ func launchDelta(t *testing.T, d *Device) {
 	for dim := range deltaDims {
 		l := newDeltaLayer(t, d, compute.DeltaShape{Layers: 1, KeyHeads: 2, ValueHeads: 4, HeadDim: dim, Taps: 4}, 2, 300, 8, true)
 		l.step(t, rng, cut{0, 0, 300}, cut{1, 0, 1})
+		l.step(t, rng, cut{0, 4, 8}, cut{1, 1, 1 + deltaFewRows})
 		l.apart = true
 		l.step(t, rng, cut{1, 1, 2})
 		gain := d.Vector(make([]float32, dim))

@@ -83,7 +83,7 @@ var programDims = []int{64, 128, 256}
 
 const programTurned = 256
 
-// What kernels/delta_few.cuh can do: heads of one width, few rows.
+// What kernels/delta_few.cuh can do: heads of one width, few rows of a sequence, for each eight of them read all of S and a chunk says where three pages are.
 const deltaFewDim, deltaFewRows = 128, 16
 
 // instruction is Instruction of kernels/program.cuh.

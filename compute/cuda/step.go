@@ -23,7 +23,7 @@ type step struct {
 	launches   []launch
 	buffers    []buffer
 	siblings   siblings // of the last matmul
-	plain      bool     // matmuls by the plain kernel: for tests
+	plain      bool     // matmuls and delta nets by the kernels that every GPU has: for tests
 	moves      []move
 	batches    map[*compute.Batch]*batchInput
 	pageTables map[*[]int32]tablesInput

@@ -13,8 +13,10 @@ KERNEL(128) causal_conv(float* y, const float* x, const float* w, uint8_t* memor
     DeltaShape shape{layers, layer, keyHeads, valueHeads, dim, taps};
     int width = shape.width(), c = (blockIdx.x * 128 + threadIdx.x) * 8;
     if (c >= width) return;
-    float v[8];
-    conv_8(v, x, w, History{memory, order, sequence, starts, positions, slots, tables, stride}, shape, blockIdx.y, c, true);
+    History h{order, sequence, starts, positions, slots, tables, stride};
+    int i = blockIdx.y, s = sequence[i];
+    float v[8] = {};
+    if (s >= 0) conv_8(v, x, w, memory, h.chunk(s), shape, i - starts[s], c, true);
 #pragma unroll
-    for (int e = 0; e < 8; e++) y[(size_t)order[blockIdx.y] * width + c + e] = v[e];
+    for (int e = 0; e < 8; e++) y[(size_t)order[i] * width + c + e] = v[e];
 }

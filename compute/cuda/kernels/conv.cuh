@@ -3,24 +3,37 @@
 #include "delta.cuh"
 #include "halves.cuh"
 
-// History is a step's rows by sequence and position, and the pages of their sequences.
-struct History {
-    uint8_t* memory;
-    const int *order, *sequence, *starts, *positions, *slots, *tables;
-    int stride;
+// Chunk is a sequence's rows of a step, and its pages from number `from` on.
+struct Chunk {
+    const int* order; // the batch's row of each
+    int rows, position; // position: of the first
+    const int* pages;
+    int from;
+    __device__ __forceinline__ Chunk(const int* order, int rows, int position, const int* pages, int from)
+        : order(order), rows(rows), position(position), pages(pages), from(from) {}
+    __device__ __forceinline__ Chunk(const int* order, const ChunkEntry& e)
+        : order(order + e.at), rows(e.rows), position(e.position), pages(e.pages), from(e.position / PAGE - 1) {}
+    __device__ __forceinline__ int page(int number) const { return pages[number - from]; }
 };
 
-// conv_8 is y of row order[i] at columns c .. c+7, and keeps its inputs if that is for this thread to do; zeros for a row without a sequence.
-__device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const float* w, const History& h, const DeltaShape& shape, int i, int c, bool keeps) {
-    int width = shape.width(), row = h.order[i], s = h.sequence[i];
+// History is a step's rows by sequence and position, and the page tables of their sequences.
+struct History {
+    const int *order, *sequence, *starts, *positions, *slots, *tables;
+    int stride;
+    __device__ __forceinline__ Chunk chunk(int s) const {
+        int begin = starts[s], row = order[begin];
+        return Chunk(order + begin, starts[s + 1] - begin, positions[row], tables + (size_t)slots[row] * stride, 0);
+    }
+};
+
+// conv_8 is y of a chunk's row i at columns c .. c+7, and keeps its inputs if that is for this thread to do.
+__device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const float* w, uint8_t* memory, const Chunk& chunk, const DeltaShape& shape, int i, int c, bool keeps) {
+    int width = shape.width(), first = chunk.position, position = first + i;
 #pragma unroll
     for (int e = 0; e < 8; e++) y[e] = 0;
-    if (s < 0) return;
-    int begin = h.starts[s], first = h.positions[h.order[begin]], position = h.positions[row];
-    const int* table = h.tables + h.slots[row] * h.stride;
     int held = first % PAGE ? first / PAGE : first / PAGE - 1; // the page of the rows before this step's
     int place = position % PAGE;
-    DeltaPage to(h.memory, shape, table[position / PAGE]);
+    DeltaPage to(memory, shape, chunk.page(position / PAGE));
 #pragma unroll 1
     for (int tap = 0; tap < shape.taps; tap += 4) { // what four taps read is on its way at once
         uint4 in[4];
@@ -29,12 +42,12 @@ __device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const floa
             int back = shape.taps - 1 - tap - j;
             in[j] = make_uint4(0, 0, 0, 0);
             if (back < 0) continue;
-            if (i - back >= begin) {
+            if (i >= back) {
                 float v[8];
-                load8(v, x + (size_t)h.order[i - back] * width + c);
+                load8(v, x + (size_t)chunk.order[i - back] * width + c);
                 in[j] = halves(v);
             } else if (position - back >= 0) {
-                DeltaPage from(h.memory, shape, table[held]);
+                DeltaPage from(memory, shape, chunk.page(held));
                 in[j] = *(const uint4*)(from.x + (size_t)(position - back - held * PAGE + shape.taps - 1) * width + c);
             }
         }

@@ -2,8 +2,7 @@
 //
 // delta_prepare makes what the rule reads: queries, keys and values as halves, b = sigmoid(beta), g = A*softplus(alpha + DT).
 //
-// delta_convolve does the same with causal_conv before it, and the same bits; `rows` is order, sequence, starts (twice as long), positions and
-// slots, each as long as the grid's y.
+// delta_convolve does the same with causal_conv before it, and the same bits; `rows` is what a step sends of them (delta.cuh).
 //
 // Order    a head's squares: eight by fma from zero, then a butterfly over dim/8 lanes. q is (x*r)*(1/sqrt(dim)), k is x*r, rounded to f16.
 // Needs    dim 16, 32, 64 or 128. Launch: grid (ceil(width/1024) + 1, rows), block 128; the last of x has the gates.
@@ -56,12 +55,14 @@ KERNEL(128) delta_convolve(half* qkv, float* gates, float* out, const float* x, 
                            int keyHeads, int valueHeads, int dim, int taps, float eps) {
     start();
     DeltaShape shape{layers, layer, keyHeads, valueHeads, dim, taps};
-    History h{memory, rows, rows + gridDim.y, rows + 2 * gridDim.y, rows + 4 * gridDim.y, rows + 5 * gridDim.y, tables, stride};
-    int i = blockIdx.y, row = h.order[i], width = shape.width(), k = (blockIdx.x * 128 + threadIdx.x) * 8;
+    int n = gridDim.y, i = blockIdx.y;
+    const int* lists = rows + CHUNK_INTS * n;
+    History h{lists, lists + n, lists + 2 * n, lists + 4 * n, lists + 5 * n, tables, stride};
+    int row = h.order[i], s = h.sequence[i], width = shape.width(), k = (blockIdx.x * 128 + threadIdx.x) * 8;
     if (blockIdx.x == gridDim.x - 1)
-        return gate_row(gates, gates + (size_t)gridDim.y * valueHeads, out, beta, alpha, a, dt, row, h.slots[row], valueHeads, dim);
+        return gate_row(gates, gates + (size_t)n * valueHeads, out, beta, alpha, a, dt, row, h.slots[row], valueHeads, dim);
     float v[8] = {};
-    if (k < width) conv_8(v, x, w, h, shape, i, k, true);
+    if (k < width && s >= 0) conv_8(v, x, w, memory, h.chunk(s), shape, i - h.starts[s], k, true);
     normalise(v, k, keyHeads * dim, dim, eps);
     if (k < width) *(uint4*)(qkv + (size_t)row * width + k) = halves(v);
 }

@@ -11,13 +11,24 @@
 //   x    [taps-1 + 64 rows][columns] f16                 inputs of the convolution, from taps-1 rows before the page on
 //
 // Rows of a step are sorted by sequence and position: order[i] is the batch's row, sequence[i] its sequence (-1: it has none, and
-// stands at the end), starts[s] where sequence s begins. A sequence's positions ascend by one.
+// stands at the end), starts[s] where sequence s begins. A sequence's positions ascend by one. What a step sends of n rows is one piece:
+//
+//   chunks [n] ChunkEntry, then order [n], sequence [n], starts [2n], positions [n] and slots [n], int32
 #pragma once
 #include "operand.cuh"
 #include "pages.cuh"
 
 // state_at is where a lane's four halves lie in s16: the tile of 8 value columns is numbered through the heads, that of 16 key columns is j.
 __device__ __forceinline__ size_t state_at(int tile, int j, int dim, int lane) { return (((size_t)tile * (dim / 16) + j) * 32 + lane) * 4; }
+
+// ChunkEntry is a sequence's rows of a step, and the pages that few of them touch: those before the first row's, the first row's, and the one after.
+// Behind the sequences each row without one has an entry of no rows; then `at` is -1.
+struct __align__(16) ChunkEntry {
+    int at, rows, position, reserved; // at: its first row, in the step's order; position: of that row
+    int pages[3], reserved2;
+};
+
+constexpr int CHUNK_INTS = sizeof(ChunkEntry) / 4;
 
 struct DeltaShape {
     int layers, layer, keyHeads, valueHeads, dim, taps;

@@ -1,4 +1,5 @@
-// A delta net's rows in a step of few, as a block of a program sees them: delta_convolve and delta_rule_128 in one, with their bits (delta.cu).
+// A delta net's rows where a sequence has few, as a block sees them: delta_convolve and delta_rule_128 in one, with their bits (delta.cu). A program
+// has it as an operation, longer steps as a kernel (delta_few.cu).
 //
 //   a work    a sequence, a value head and a slice of its value columns. All value columns where there are works enough, else a half or a
 //             quarter: a column depends on no other. The convolution is made where it is read: each block makes the queries and keys it needs
@@ -13,70 +14,30 @@
 //            └────────┘           └────────────┘           └────────┘
 //
 // What the page holds is asked for first, all at once; the convolution is computed while it comes. Keys and u lie in the memory of the
-// matmuls' sums, which nobody needs meanwhile, rows of 16-byte chunks in an order that keeps banks apart.
+// matmuls' sums, which nobody needs meanwhile, rows of 16-byte parts in an order that keeps banks apart.
 #pragma once
 #include "attend_few.cuh"
 #include "delta_rows.cuh"
 #include "strips.cuh"
 
 constexpr int STATE = 128;  // width of a head
-constexpr int FEW_ROWS = 16; // of a step, at most
+constexpr int FEW_ROWS = 16; // of a chunk, and of a program's step, at most
 
-// DeltaStep is the arguments of delta_convolve, in the place of whose first two are those that delta_rule has beside them.
+// DeltaStep is the arguments of delta_convolve, in the place of whose first two are those that delta_rule has beside them. Those at 11, 12 and 17
+// are not read.
 struct DeltaStep {
     const uint64_t* args;
-    int rows, sequences;
 
     template <class P> __device__ __forceinline__ P* p(int i) const { return (P*)args[i]; }
     __device__ __forceinline__ int i(int n) const { return (int)args[n]; }
     __device__ __forceinline__ float* spare() const { return p<float>(0); }
     __device__ __forceinline__ bool grouped() const { return i(1) != 0; }
     __device__ __forceinline__ float* out() const { return p<float>(2); }
+    __device__ __forceinline__ const ChunkEntry* chunks() const { return p<ChunkEntry>(10); }
+    __device__ __forceinline__ const int* order(int rows) const { return (const int*)(chunks() + rows); } // of a step of so many
     __device__ __forceinline__ DeltaShape shape() const { return {i(13), i(14), i(15), i(16), STATE, i(18)}; }
     __device__ __forceinline__ float eps() const { return __uint_as_float((uint32_t)args[19]); }
-    __device__ __forceinline__ int slices(int blocks) const { // of a head
-        int works = sequences * i(16);
-        return 4 * works <= blocks ? 4 : 2 * works <= blocks ? 2 : 1;
-    }
 };
-
-// Near is a step's rows as delta.cuh lays them out, and the three pages of each sequence that they can touch, in the place of tables: the one
-// before the first row's, the first row's, and the next.
-struct Near {
-    int list[6 * FEW_ROWS], pages[3 * FEW_ROWS];
-    int made; // 0: not yet
-
-    __device__ __forceinline__ bool is_there() const {
-        int v;
-        asm volatile("ld.acquire.cta.shared.u32 %0,[%1];" : "=r"(v) : "r"(shared_address(&made)) : "memory");
-        return v;
-    }
-    // bring makes it, once: all delta nets of a program have the same. A whole warp calls it.
-    __device__ __forceinline__ void bring(const DeltaStep& d, int lane) {
-        if (made) return;
-        const int *from = d.p<int>(10), *table = d.p<int>(11);
-        int n = d.rows;
-        for (int i = lane; i < 6 * n; i += 32) list[i] = from[i];
-        __syncwarp();
-        if (lane < d.sequences) {
-            const int *order = list, *starts = list + 2 * n, *positions = list + 4 * n;
-            int *slots = list + 5 * n, first = order[starts[lane]], page = positions[first] / PAGE, more = starts[lane + 1] - starts[lane];
-            table += (size_t)slots[first] * d.i(12) + page;
-            pages[3 * lane] = page > 0 ? table[-1] : -1;
-            pages[3 * lane + 1] = table[0];
-            pages[3 * lane + 2] = positions[first] % PAGE + more > PAGE ? table[1] : -1;
-            for (int i = starts[lane]; i < starts[lane + 1]; i++) slots[order[i]] = 3 * lane + 1 - page; // pages + this + a page's number
-        }
-        __syncwarp();
-        if (lane == 0) asm volatile("st.release.cta.shared.u32 [%0],1;" ::"r"(shared_address(&made)) : "memory");
-    }
-    __device__ __forceinline__ History history(const DeltaStep& d) const {
-        int n = d.rows;
-        return {d.p<uint8_t>(9), list, list + n, list + 2 * n, list + 4 * n, list + 5 * n, pages, 1};
-    }
-};
-
-__shared__ Near near_;
 
 // DeltaWork is one work of a block.
 struct DeltaWork {
@@ -92,21 +53,23 @@ struct DeltaWork {
     }
 };
 
-// prefetch_delta brings what a block's works read of their pages to the L2 cache, a lane each, if another warp has made `near_`. It never waits.
-__device__ __forceinline__ void prefetch_delta(const DeltaStep& d, int block, int blocks, int lane) {
-    int slices = d.slices(blocks), works = near_.is_there() ? d.sequences * d.i(16) * slices : 0;
-#pragma unroll 1
-    for (int number = block + lane * blocks; number < works; number += 32 * blocks) {
-        const DeltaWork k(d, slices, number);
-        const int position = near_.list[4 * d.rows + near_.list[near_.list[2 * d.rows + k.sequence]]], first = position % PAGE;
-        const DeltaPage page(d.p<uint8_t>(9), d.shape(), near_.pages[3 * k.sequence + (first > 0)]); // a page's first row reads the one before
-        const size_t column = (size_t)k.head * STATE + k.column;
-        const void* from[] = {first ? (const void*)(page.s16 + column * STATE) : page.s32 + column * STATE, page.k + (size_t)k.key * PAGE * STATE, page.u + column * PAGE};
-        const int bytes[] = {k.columns * STATE * (first ? 2 : 4), (first ? first : PAGE) * STATE * 2, k.columns * PAGE * 2};
-#pragma unroll
-        for (int i = 0; i < 3; i++)
-            if (position > 0) bulk_prefetch(from[i], bytes[i]);
-    }
+// read_first is the page that a chunk's first row reads: a page's first row reads the one before.
+__device__ __forceinline__ DeltaPage read_first(const DeltaStep& d, const ChunkEntry& chunk) {
+    return DeltaPage(d.p<uint8_t>(9), d.shape(), chunk.pages[chunk.position % PAGE > 0]);
+}
+
+// prefetch_state brings S and the keys that a work reads to the L2 cache, prefetch_u its u, of which it may not need all. One thread; the chunk
+// does not begin its sequence.
+__device__ __forceinline__ void prefetch_state(const DeltaStep& d, const DeltaWork& k, const ChunkEntry& chunk) {
+    const int first = chunk.position % PAGE;
+    const DeltaPage page = read_first(d, chunk);
+    const size_t state = ((size_t)k.head * STATE + k.column) * STATE;
+    if (first) bulk_prefetch(page.s16 + state, k.columns * STATE * 2);
+    else bulk_prefetch(page.s32 + state, k.columns * STATE * 4);
+    bulk_prefetch(page.k + (size_t)k.key * PAGE * STATE, (first ? first : PAGE) * STATE * 2);
+}
+__device__ __forceinline__ void prefetch_u(const DeltaStep& d, const DeltaWork& k, const ChunkEntry& chunk) {
+    bulk_prefetch(read_first(d, chunk).u + ((size_t)k.head * STATE + k.column) * PAGE, k.columns * PAGE * 2);
 }
 
 // DeltaScratch is shared memory of a block's group, beside keys and u.
@@ -135,25 +98,23 @@ struct DeltaBlock {
     const DeltaStep d;
     DeltaScratch& s;
     const DeltaWork k;
-    const History h;
+    const Chunk chunk;
     int t, w, lane, g, q;
-    int mine, tile;            // tiles of 8 columns of this warp, at most 2, and the first of them in the slice
-    int at, position;          // the sequence's first row of the step: in the step's order, and in the sequence
+    int mine, tile; // tiles of 8 columns of this warp, at most 2, and the first of them in the slice
 
-    __device__ __forceinline__ DeltaBlock(const DeltaStep& d, DeltaScratch& s, int number, int t)
-        : d(d), s(s), k(d, d.slices(gridDim.x), number), h(near_.history(d)), t(t), w(t / 32), lane(t % 32), g(lane / 4), q(lane % 4) {
+    __device__ __forceinline__ DeltaBlock(const DeltaStep& d, DeltaScratch& s, const DeltaWork& k, const Chunk& chunk, int t)
+        : d(d), s(s), k(k), chunk(chunk), t(t), w(t / 32), lane(t % 32), g(lane / 4), q(lane % 4) {
         int tiles = k.columns / 8;
         mine = tiles > 8 ? 2 : w < tiles ? 1 : 0, tile = tiles > 8 ? 2 * w : w;
-        at = h.starts[k.sequence], position = h.positions[h.order[at]];
     }
 
-    // Keys of 64 rows, then u of the slice's columns: chunks of eight halves.
-    __device__ __forceinline__ half* keys(int row, int chunk) const { return (half*)sums_ + row * STATE + (chunk ^ row % 8) * 8; }
-    __device__ __forceinline__ half* u(int column, int chunk) const { return (half*)sums_ + PAGE * STATE + column * PAGE + (chunk ^ column % 8) * 8; }
+    // Keys of 64 rows, then u of the slice's columns: parts of eight halves.
+    __device__ __forceinline__ half* keys(int row, int part) const { return (half*)sums_ + row * STATE + (part ^ row % 8) * 8; }
+    __device__ __forceinline__ half* u(int column, int part) const { return (half*)sums_ + PAGE * STATE + column * PAGE + (part ^ column % 8) * 8; }
 
     // page is that of row i; s32 and s16 are the warp's columns of S as it began: of one that is not kept they lie elsewhere.
     __device__ __forceinline__ DeltaPage page(int i) const {
-        return DeltaPage(h.memory, d.shape(), near_.pages[3 * k.sequence + 1 + (position + i + PAGE) / PAGE - (position + PAGE) / PAGE]);
+        return DeltaPage(d.p<uint8_t>(9), d.shape(), chunk.page((chunk.position + i) / PAGE));
     }
     __device__ __forceinline__ size_t states() const { return (size_t)(k.column + tile * 8) * STATE; }
     __device__ __forceinline__ float* spare() const { return d.spare() + ((size_t)k.sequence * d.i(16) + k.head) * STATE * STATE * 3 / 2; }
@@ -246,7 +207,7 @@ struct DeltaBlock {
             int column = part == 0 ? k.key * STATE : part == 1 ? (shape.keyHeads + k.key) * STATE : (2 * shape.keyHeads + k.head) * STATE + k.column;
             bool does = unit < 3 * n && (part < 2 || c < k.columns);
             float v[8] = {};
-            if (does) conv_8(v, d.p<float>(3), d.p<float>(4), h, shape, at + i + r, column + c, part == 2 || k.keeper);
+            if (does) conv_8(v, d.p<float>(3), d.p<float>(4), d.p<uint8_t>(9), chunk, shape, i + r, column + c, part == 2 || k.keeper);
             normalise(v, column + c, shape.keyHeads * STATE, STATE, d.eps());
             if (!does) continue;
             uint4 bits = halves(v);
@@ -264,7 +225,7 @@ struct DeltaBlock {
         float* sums = page.kept() ? page.g + (size_t)k.head * PAGE : nullptr;
         float sum = first == 0 ? 0 : i == 0 ? sums[first - 1] : s.g[first - 1], f = 0;
         if (lane < n) {
-            size_t from = (size_t)h.order[at + i + lane] * d.i(16) + k.head;
+            size_t from = (size_t)chunk.order[i + lane] * d.i(16) + k.head;
             s.b[(first + lane) % 8] = learning(d.p<float>(5)[from]);
             f = forgetting(d.p<float>(6)[from], d.p<float>(7)[k.head], d.p<float>(8)[k.head]);
         }
@@ -276,13 +237,13 @@ struct DeltaBlock {
         }
     }
 
-    __device__ __forceinline__ int first(int i) const { return (position + i) % PAGE; }
-    __device__ __forceinline__ int rows(int i) const { return min(8 - first(i) % 8, h.starts[k.sequence + 1] - at - i); } // of the group
+    __device__ __forceinline__ int first(int i) const { return (chunk.position + i) % PAGE; }
+    __device__ __forceinline__ int rows(int i) const { return min(8 - first(i) % 8, chunk.rows - i); } // of the group
 
     // open makes S and an empty u of the page that begins with row i.
     __device__ __forceinline__ void open(int i) const {
         const DeltaPage page = this->page(i);
-        if (position + i == 0) {
+        if (chunk.position + i == 0) {
             begin(s32(page), s16(page));
         } else {
             const DeltaPage past = this->page(i - 1);
@@ -329,8 +290,8 @@ struct DeltaBlock {
             uint32_t a[2][4], b[4];
 #pragma unroll
             for (int x = 0; x < 2; x++) {
-                int chunk = 2 * (j + x) + lane / 16;
-                load_tiles(a[x], shared_address(lane / 8 % 2 ? &s.q[lane % 8][chunk * 8] : keys(8 * eight + lane % 8, chunk)));
+                int part = 2 * (j + x) + lane / 16;
+                load_tiles(a[x], shared_address(lane / 8 % 2 ? &s.q[lane % 8][part * 8] : keys(8 * eight + lane % 8, part)));
             }
             load_tiles(b, shared_address(keys(8 * m + lane % 8, 2 * j + lane / 8)));
 #pragma unroll
@@ -386,7 +347,7 @@ struct DeltaBlock {
             }
             add(block);
             if (row >= first && row < end) {
-                float* to = d.out() + ((size_t)h.order[at + i + row - first] * d.i(16) + k.head) * STATE + k.column + tile * 8 + 2 * q;
+                float* to = d.out() + ((size_t)chunk.order[i + row - first] * d.i(16) + k.head) * STATE + k.column + tile * 8 + 2 * q;
 #pragma unroll
                 for (int x = 0; x < 2; x++)
                     if (x < mine) *(float2*)(to + 8 * x) = make_float2(__fmaf_rn(e, c[x][2], o[x][2]), __fmaf_rn(e, c[x][3], o[x][3]));
@@ -396,32 +357,4 @@ struct DeltaBlock {
     }
 };
 
-// Functions of their own, for their registers are not needed at once.
-__device__ __noinline__ void open_page(const uint64_t* args, int rows, int sequences, DeltaScratch& s, int number, int i, int t) {
-    DeltaBlock({args, rows, sequences}, s, number, t).open(i);
-}
-__device__ __noinline__ void gather_group(const uint64_t* args, int rows, int sequences, DeltaScratch& s, int number, int i, int t) {
-    DeltaBlock({args, rows, sequences}, s, number, t).gather(i);
-}
-__device__ __noinline__ void compute_group(const uint64_t* args, int rows, int sequences, DeltaScratch& s, int number, int i, int t) {
-    DeltaBlock({args, rows, sequences}, s, number, t).compute(i);
-}
-
-// delta_few is a block's works, by 256 threads that all call it, and near_ is made. Rows without a sequence give zeros.
-__device__ __forceinline__ void delta_few(const DeltaStep& d, DeltaScratch& s, int block, int blocks, int t) {
-    const int *starts = near_.list + 2 * d.rows, *positions = near_.list + 4 * d.rows;
-    int perSequence = d.slices(blocks) * d.i(16), width = d.i(16) * STATE;
-#pragma unroll 1
-    for (int number = block; number < d.sequences * perSequence; number += blocks) {
-        int at = starts[number / perSequence], rows = starts[number / perSequence + 1] - at, position = positions[near_.list[at]];
-#pragma unroll 1
-        for (int i = 0; i < rows; i += 8 - (position + i) % 8) { // groups
-            if ((position + i) % PAGE == 0) open_page(d.args, d.rows, d.sequences, s, number, i, t);
-            gather_group(d.args, d.rows, d.sequences, s, number, i, t);
-            compute_group(d.args, d.rows, d.sequences, s, number, i, t);
-        }
-    }
-#pragma unroll 1
-    for (int i = (d.sequences ? starts[d.sequences] : 0) + block; i < d.rows; i += blocks)
-        for (int c = t * 4; c < width; c += 1024) *(float4*)(d.out() + (size_t)near_.list[i] * width + c) = make_float4(0, 0, 0, 0);
-}
+// compute_chunk is a work, by 256 threads that all call it. OPEN, GATHER and COMPUTE are calls of a block's methods of these names.

@@ -14,7 +14,7 @@
 #include "append.cuh"
 #include "attend_few.cuh"
 #include "convert.cuh"
-#include "delta_few.cuh"
+#include "delta_near.cuh"
 #include "gate.cuh"
 #include "gated_norm.cuh"
 #include "norm.cuh"
@@ -22,6 +22,7 @@
 #include "scale.cuh"
 #include "strips.cuh"
 #include "sum.cuh"
+#include "thread.cuh"
 
 constexpr int USERS = 8; // using warps: as many as there can be threads that hold their part of x in registers, and spill nothing
 constexpr int USING = 32 * USERS;
@@ -57,7 +58,7 @@ struct __align__(16) Instruction {
     __device__ __forceinline__ float f(int n) const { return __uint_as_float((uint32_t)args[n]); }
 
     __device__ Strips strips() const { return {args, i(14)}; }
-    __device__ __forceinline__ DeltaStep delta() const { return {args, x, y}; }
+    __device__ __forceinline__ NearStep delta() const { return {args, x, y}; }
     __device__ __forceinline__ Attention attention() const {
         return {p<half>(0), p<float>(1), p<uint8_t>(2), p<int2>(3), p<int>(4), p<Work>(5), p<float>(6), p<int>(7), i(8), i(9), i(10), i(11), i(12), i(13), f(14), i(15), f(16), p<float>(17), x};
     }
@@ -123,19 +124,6 @@ struct Whole {
 __shared__ Whole whole, ahead; // of the using warps; of the warp that brings pages
 
 __shared__ Instruction now[2], next[BRINGERS]; // the using warps' and the one after it; the bringing warps'
-
-// thread is the thread's number, as something that the compiler cannot know from one instruction to the next: else it keeps what follows
-// from it for every operation in registers, and there are none left.
-__device__ __forceinline__ int thread() {
-    int t;
-    asm volatile("mov.u32 %0,%%tid.x;" : "=r"(t));
-    return t;
-}
-__device__ __forceinline__ int this_block() {
-    int b;
-    asm volatile("mov.u32 %0,%%ctaid.x;" : "=r"(b));
-    return b;
-}
 
 // each_eight calls f(row, k) for every eight values of rows of `width`: warps of all blocks in turn, so that few rows use many blocks.
 template <class F>
