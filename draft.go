@@ -92,7 +92,7 @@ func (m *machine) draftsOf(c state.Config) error {
 	if err != nil {
 		return err
 	}
-	d.drafts = spec.New(drafter, d.most)
+	d.drafts = spec.New(drafter, d.most, m.device.Padded)
 	d.kind = d.drafts.Kind()
 	return nil
 }

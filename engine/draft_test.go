@@ -64,7 +64,7 @@ func (d drafting) speculator(s subject, texts [][]int32, sequences int) (*spec.S
 	if err != nil {
 		return nil, err
 	}
-	sp := spec.New(drafter, d.depth)
+	sp := spec.New(drafter, d.depth, s.device.Padded)
 	if d.always {
 		sp.Always()
 	}

@@ -170,7 +170,7 @@ func (s *story) do(command []string) {
 		}
 		m := &model.Model{Vocab: 1 << 20}
 		s.guesses = scripted{spec.NewLookup(m), map[*sequence][]int32{}}
-		s.engine = idle(Config{Model: m, Drafts: spec.New(s.guesses, 8).Always(), Pool: pool, Prefixes: prefixes, Rows: number("rows", 64), Asking: number("asking", 8), Sequences: number("sequences", 2), Context: 1 << 20})
+		s.engine = idle(Config{Model: m, Drafts: spec.New(s.guesses, 8, func(n int) int { return n }).Always(), Pool: pool, Prefixes: prefixes, Rows: number("rows", 64), Asking: number("asking", 8), Sequences: number("sequences", 2), Context: 1 << 20})
 		s.answers, s.names, s.preempted, s.steps = map[string]*Answer{}, map[*Answer]string{}, map[*sequence]int{}, 0
 	case "add":
 		r := Request{Limit: number("limit", 0), N: number("n", 1), Tenant: args["tenant"], Patient: number("patient", 0) > 0}

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-
-	"memra/compute"
 )
 
 // meter is how long something takes, by its size: of each size the median of the last few times, and a line between them. The
@@ -46,12 +44,8 @@ func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[(len(x
 // preparing is how many times of a size do not count.
 const preparing = 2
 
-// rounded is a size with its neighbours, so that there are few to be learned.
-func rounded(size int) int { return compute.RoundedRows(size) }
-
 // learn hears of a time, and says whether it made others unknown.
 func (m *meter) learn(size int, seconds float64) (forgot bool) {
-	size = rounded(size)
 	if m.times == nil {
 		m.times = map[int]*times{}
 	}
@@ -140,19 +134,14 @@ func (m *meter) shift(s sighting) bool {
 	return true
 }
 
-// known reports whether a size was timed often enough that one odd time does not count.
-func (m *meter) known() bool {
-	for _, t := range m.times {
-		if t.seen >= 3 {
-			return true
-		}
-	}
-	return false
+// sure reports whether a size was timed often enough that one odd time does not count.
+func (m *meter) sure(size int) bool {
+	t := m.times[size]
+	return t != nil && t.seen >= sure
 }
 
 // of is the time of a size, 0 for none and where nothing is known. Sizes between known ones, or below them, lie on a line.
 func (m *meter) of(size int) float64 {
-	size = rounded(size)
 	last := len(m.sizes) - 1
 	if last < 0 || size == 0 {
 		return 0

@@ -36,28 +36,47 @@ func better(rows int, a, b choice, step, draft func(int) float64) choice {
 	return a
 }
 
-// depths is how many drafts of each sequence pay, of a step that has so many rows without any.
-//
-// The best drafts come first, whosever they are; each makes more tokens likely and takes more time; and of all such steps the one with
-// the most tokens a second is chosen, if that is well above the one without drafts. Sizes that are rounded ones are preferred, for a GPU
-// prepares for each.
-func depths(rows int, choices []choice, step, draft func(int) float64) (chosen []int, pays bool) {
-	type place struct {
-		sequence int
-		chance   float64
-	}
+// prices are what steps and guesses take, in seconds, and what may be risked.
+type prices struct {
+	step  func(rows int) float64      // a step of so many rows
+	draft func(sequences int) float64 // guessing a token for each of so many sequences
+	dares func(rows int, loss float64) bool
+	round func(rows int) int // up to a size that steps with drafts may have
+}
+
+// place is a guess that could be made.
+type place struct {
+	sequence int
+	chance   float64
+}
+
+// places are all guesses that could be made, the best first. Those of a sequence stay in their order, for their chances fall.
+func places(choices []choice) []place {
 	var order []place
 	for i, c := range choices {
-		for _, p := range c.chances { // falling, so that a sequence's drafts stay in their order
+		for _, p := range c.chances {
 			order = append(order, place{i, p})
 		}
 	}
 	slices.SortStableFunc(order, func(a, b place) int { return cmp.Compare(b.chance, a.chance) })
+	return order
+}
+
+// depths is how many drafts of each sequence pay, of a step that has so many rows without any.
+//
+// The best drafts come first, whosever they are; each makes more tokens likely and takes more time; and of all such steps that may be dared
+// the one with the most tokens a second is chosen, if that is well above the one without drafts. There are steps of rounded sizes only, unless
+// all drafts are made: few have to be known, and a GPU prepares for each.
+//
+// What a step of a size takes is a guess itself until it was tried. What it may lose is reckoned as if each row took as much as those of a
+// step without drafts do: no device is worse.
+func depths(rows int, choices []choice, t prices) (chosen []int, pays bool) {
+	order := places(choices)
 	chosen = make([]int, len(choices))
 	depth := make([]int, len(choices))
 	var deep []int // sequences for which a guess is made at each depth
-	tokens, guessing := float64(rows), 0.0
-	best := gain * tokens / step(rows)
+	tokens, guessing, plain := float64(rows), 0.0, t.step(rows)
+	best := gain * tokens / plain
 	for n, p := range order {
 		at := depth[p.sequence]
 		depth[p.sequence]++
@@ -65,18 +84,30 @@ func depths(rows int, choices []choice, step, draft func(int) float64) (chosen [
 			for at >= len(deep) {
 				deep = append(deep, 0)
 			}
-			guessing += draft(deep[at]+1) - draft(deep[at])
+			guessing += t.draft(deep[at]+1) - t.draft(deep[at])
 			deep[at]++
 		}
 		tokens += p.chance
 		size := rows + n + 1
-		if size != rounded(size) && n < len(order)-1 {
+		if size != t.round(size) && n < len(order)-1 {
 			continue
 		}
-		if rate := tokens / (step(size) + guessing); rate > best {
+		if rate := tokens / (t.step(size) + guessing); rate > best && t.dares(size, guessing+plain*(float64(size)-tokens)/float64(rows)) {
 			best, pays = rate, true
 			copy(chosen, depth)
 		}
 	}
 	return chosen, pays
+}
+
+// fewest is the smallest step with drafts: of the best ones as many as make a size.
+func fewest(rows int, choices []choice, round func(int) int) []int {
+	chosen := make([]int, len(choices))
+	for i, p := range places(choices) {
+		if i == round(rows+1)-rows {
+			break
+		}
+		chosen[p.sequence]++
+	}
+	return chosen
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"memra/compute"
 )
 
 // line is a time of a + b*n for n above 0, and 0 for none.
@@ -43,7 +45,7 @@ func TestDraftsAreAsDeepAsTheirChancesAndTheirTimeAllow(t *testing.T) {
 			for _, chances := range c.chances {
 				choices = append(choices, choice{chances: chances})
 			}
-			got, pays := depths(c.rows, choices, c.step, c.draft)
+			got, pays := depths(c.rows, choices, prices{c.step, c.draft, func(int, float64) bool { return true }, compute.RoundedRows})
 			if !slices.Equal(got, c.want) || pays != (slices.Max(c.want) > 0) {
 				t.Errorf("depths %v, pays %v, want %v", got, pays, c.want)
 			}
@@ -177,7 +179,7 @@ func play(s *Speculator, q *Sequence, rounds, right int, dear float64) (drafted 
 }
 
 func TestDraftingStopsWhereItDoesNotPayAndIsTriedAgain(t *testing.T) {
-	s := New(fixed{}, 4)
+	s := New(fixed{}, 4, exact)
 	q := s.Begin()
 	if n := play(s, q, 100, 4, 0.1); n < 90 {
 		t.Errorf("drafts that come true: %d of 100 rounds have some, want nearly all", n)
@@ -196,7 +198,7 @@ func TestDraftingStopsWhereItDoesNotPayAndIsTriedAgain(t *testing.T) {
 }
 
 func TestWithoutRoomNothingIsDrafted(t *testing.T) {
-	for _, s := range []*Speculator{New(fixed{}, 4), New(fixed{}, 4).Always(), New(fixed{}, 0)} {
+	for _, s := range []*Speculator{New(fixed{}, 4, exact), New(fixed{}, 4, exact).Always(), New(fixed{}, 0, exact)} {
 		s.Took(1, time.Millisecond)
 		a := &Ask{Sequence: s.Begin(), Tokens: []int32{1}, Most: 0}
 		b := &Ask{Sequence: s.Begin(), Tokens: []int32{1}, Most: 2}

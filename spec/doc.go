@@ -3,7 +3,7 @@
 // A [Drafter] guesses: [Lookup] from what the sequence itself says, [Head] by a layer that came with the model for that, [Small] by
 // another model. A [Speculator] decides how far ahead each sequence is guessed, and learns from what becomes of it:
 //
-//	sp := spec.New(drafter, 8)
+//	sp := spec.New(drafter, 8, device.Padded)
 //	q := sp.Begin()                                     // of one sequence
 //	err := sp.Draft(decoding, []*spec.Ask{{Sequence: q, Tokens: tokens, Most: 8, Draw: draw}})
 //	...                                                 // a step computes the last token and the ask's Drafts, each row with its draw

@@ -216,8 +216,9 @@ func (h *Head) Forward(b *compute.Batch, s *state.View, shares []Share) func(com
 		if late.Rows() > 0 {
 			h.layer.Remember(ops, &late, ops.Kept(h.kept, waited), view)
 		}
+		logits := h.layer.Logits(ops, b, x) // before a copy, which would part what a GPU computes at a stretch
 		ops.Keep(h.kept, x, keep, places)
-		return h.layer.Logits(ops, b, x)
+		return logits
 	}
 }
 
@@ -297,9 +298,12 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 	return took(asks, picks[:len(asks)]), nil
 }
 
-// pad brings a batch to a shape that the device likes, and what of each row is given with it.
+// pad brings a batch to a shape that the device likes, and what of each row is given with it. Rows and asks vary apart from each other, so their
+// numbers are rounded more than a step's.
 func (h *Head) pad(b *compute.Batch, of []int32) []int32 {
-	b.Pad(h.device.Padded(b.Rows()), h.device.Padded(len(b.Logits)))
+	if prepares(h.device.Padded) {
+		b.Pad(powerOfTwo(b.Rows()), powerOfTwo(len(b.Logits)))
+	}
 	return compute.Repeated(of, b.Rows())
 }
 

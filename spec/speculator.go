@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"time"
 
 	"memra/compute"
@@ -11,14 +12,28 @@ import (
 type Speculator struct {
 	drafter Drafter
 	most    int
-	always  bool // as deep as there is room for, whatever it costs: for tests and measurements
+	padded  func(rows int) int // that a step of so many has
+	round   func(rows int) int // up to what steps with drafts may have
+	always  bool               // as deep as there is room for, whatever it costs: for tests and measurements
 	all     [Sights]acceptance
 	steps   meter
+	now     func() time.Time
+	account account
+	invest  float64 // seconds that may be lost, once, beside what the account allows
+	last    round
 	drafted int // steps in a row with drafts
 	idle    int // times in a row that no draft was made, though some could have been
 	wait    int // such times until the next try
-	trying  int // drafts of a try that are still to come, now or as soon as none seem to pay
+	trying  int // steps of a try that are still to come, now or as soon as none seem to pay
 	stats   Stats
+}
+
+// round is what is known of the last step: it is accounted for when it is known which of its drafts were right.
+type round struct {
+	decoding, drafts, kept int
+	hoped                  float64 // how many drafts were expected to be kept
+	try                    bool    // they were not expected to pay
+	guessing, step         float64 // seconds; step 0: it was not only of rows that decode
 }
 
 // Stats are what became of drafts.
@@ -31,13 +46,18 @@ type Stats struct {
 const (
 	patience    = 64   // first wait for a try
 	mostPatient = 2048 // and the last
-	tries       = 4    // rounds of a try
-	plain       = 40   // steps with drafts until one has none, so that it is known what such a step takes
+	tries       = 4    // steps of a try
+	preparation = 0.1  // seconds
+	rare        = 8    // times that nothing pays between two looks at whether it still does not
+	plainly     = 40   // steps with drafts until one has none, so that it is known what such a step takes
 )
 
-// New makes a speculator of drafts up to a depth.
-func New(d Drafter, most int) *Speculator {
-	s := &Speculator{drafter: d, most: min(max(most, 0), MostDepth), wait: patience, trying: tries}
+// New makes a speculator of drafts up to a depth, for a device that pads steps (compute.Device.Padded).
+func New(d Drafter, most int, padded func(rows int) int) *Speculator {
+	s := &Speculator{drafter: d, most: min(max(most, 0), MostDepth), padded: padded, round: compute.RoundedRows, now: time.Now, account: account{balance: initially, odd: 1}, wait: patience, trying: tries}
+	if prepares(padded) {
+		s.round, s.invest = powerOfTwo, preparation
+	}
 	for i := range s.all {
 		s.all[i].memory = 512
 	}
@@ -99,23 +119,98 @@ func (s *Speculator) Forward(b *compute.Batch, v *state.View, shares []Share) fu
 
 // Draft guesses what follows each ask's tokens, as deep as pays in a step in which so many sequences decode, those that ask included.
 func (s *Speculator) Draft(decoding int, asks []*Ask) error {
+	s.settle()
+	s.last = round{}
 	var able []*Ask
+	free := false
 	for _, a := range asks {
 		a.Depth, a.Drafts = 0, a.Drafts[:0]
 		q := a.Sequence
 		if q.paid, q.free = a.memory().Sight(a.Tokens); max(q.paid, q.free) != None && min(a.Most, s.most) > 0 {
 			able = append(able, a)
+			free = free || q.free != None
 		}
 	}
 	if len(able) == 0 {
 		return nil
 	}
-	s.choose(decoding, able)
-	return s.drafter.Draft(able)
+	s.last.decoding = decoding
+	if due := s.account.balance > 0 && (s.trying > 0 || s.idle >= s.wait); s.idle%rare != 0 && !due && !free && !s.always { // nothing new is known
+		s.idle++
+		return nil
+	}
+	if s.choose(decoding, able); !slices.ContainsFunc(able, func(a *Ask) bool { return a.Depth > 0 }) {
+		return nil
+	}
+	began := s.now()
+	err := s.drafter.Draft(able)
+	s.last.guessing = s.now().Sub(began).Seconds()
+	for _, a := range able {
+		s.last.drafts += len(a.Drafts)
+	}
+	return err
 }
 
 // choose gives each ask its depth, and says which guesses it is to have.
 func (s *Speculator) choose(decoding int, asks []*Ask) {
+	known := s.steps.sure(s.padded(decoding))
+	if !known && !s.always { // the first steps are plain, so that there is something to compare with
+		return
+	}
+	p := s.prices(decoding)
+	choices := s.choices(decoding, asks, p, known)
+	if s.always {
+		for i, a := range asks {
+			a.Depth = len(choices[i].chances)
+		}
+		return
+	}
+	chosen, pays := depths(decoding, choices, p)
+	try := false
+	switch {
+	case pays:
+		s.idle, s.wait = 0, patience
+		if s.drafted++; s.drafted > plainly || s.drafted > 1 && s.account.sinks() {
+			s.drafted = 0
+			return
+		}
+	case s.account.balance > 0 && s.trying > 0:
+		s.trying--
+		try = true
+	case s.account.balance > 0 && s.idle >= s.wait: // what did not pay may pay now
+		s.idle, s.wait, s.trying = 0, min(2*s.wait, mostPatient), tries-1
+		try = true
+	default:
+		s.idle++
+		return
+	}
+	if try {
+		chosen = fewest(decoding, choices, s.round)
+	}
+	for i, a := range asks {
+		a.Depth = chosen[i]
+		for _, c := range choices[i].chances[:a.Depth] {
+			s.last.hoped += c
+		}
+	}
+	s.last.try = try
+}
+
+// prices are what is known, for a step in which so many sequences decode.
+func (s *Speculator) prices(decoding int) prices {
+	plain := s.steps.of(s.padded(decoding))
+	return prices{
+		step:  func(rows int) float64 { return s.steps.of(s.padded(rows)) },
+		draft: s.drafter.Cost,
+		dares: func(rows int, loss float64) bool {
+			return !s.account.resting && (loss <= max(s.account.balance, little)*plain || s.steps.sure(s.padded(rows)))
+		},
+		round: s.round,
+	}
+}
+
+// choices are the guesses that each ask could have: of two kinds those that are better, as far as that is known.
+func (s *Speculator) choices(decoding int, asks []*Ask, p prices, known bool) []choice {
 	choices := make([]choice, len(asks))
 	for i, a := range asks {
 		q, n := a.Sequence, min(a.Most, s.most)
@@ -128,10 +223,10 @@ func (s *Speculator) choose(decoding int, asks []*Ask) {
 		switch {
 		case q.paid == None:
 			choices[i] = both[1]
-		case q.free == None || !s.steps.known():
+		case q.free == None || !known:
 			choices[i] = both[0]
 		default:
-			choices[i] = better(decoding, both[0], both[1], s.steps.of, s.drafter.Cost)
+			choices[i] = better(decoding, both[0], both[1], p.step, p.draft)
 		}
 		if a.Free = choices[i].free; a.Free {
 			q.sight = q.free
@@ -139,37 +234,7 @@ func (s *Speculator) choose(decoding int, asks []*Ask) {
 			q.sight = q.paid
 		}
 	}
-	if s.always {
-		for i, a := range asks {
-			a.Depth = len(choices[i].chances)
-		}
-		return
-	}
-	if !s.steps.known() { // the first steps are plain, so that there is something to compare with
-		return
-	}
-	chosen, pays := depths(decoding, choices, s.steps.of, s.drafter.Cost)
-	for i, a := range asks {
-		a.Depth = chosen[i]
-	}
-	switch {
-	case pays:
-		s.idle, s.wait = 0, patience
-		if s.drafted++; s.drafted > plain {
-			s.drafted = 0
-			for _, a := range asks {
-				a.Depth = 0
-			}
-		}
-	case s.trying > 0:
-		s.trying--
-		asks[0].Depth = 1
-	case s.idle < s.wait:
-		s.idle++
-	default: // what did not pay may pay now
-		s.idle, s.wait, s.trying = 0, min(2*s.wait, mostPatient), tries-1
-		asks[0].Depth = 1
-	}
+	return choices
 }
 
 // Verified hears what became of a sequence's drafts.
@@ -177,6 +242,7 @@ func (s *Speculator) Verified(q *Sequence, drafted, accepted int) {
 	if drafted == 0 {
 		return
 	}
+	s.last.kept += accepted
 	q.own[q.sight].learn(drafted, accepted)
 	s.all[q.sight].learn(drafted, accepted)
 	s.stats.Rounds++
@@ -188,10 +254,34 @@ func (s *Speculator) Verified(q *Sequence, drafted, accepted int) {
 	}
 }
 
-// Took hears how long a step took in which sequences decoded, and nothing else: so many rows in all.
+// Took hears how long a step took in which sequences decoded, and nothing else: so many rows in all, without padding.
 func (s *Speculator) Took(rows int, d time.Duration) {
-	if forgot := s.steps.learn(rows, d.Seconds()); forgot && s.idle == 0 { // drafts paid, and may again
-		s.trying = tries
+	s.last.step = d.Seconds()
+	if forgot := s.steps.learn(s.padded(rows), d.Seconds()); forgot {
+		s.account.revoke()
+		s.last.step = 0
+		if s.idle == 0 { // drafts paid, and may again
+			s.trying = tries
+		}
+	}
+}
+
+// settle accounts for the last step.
+func (s *Speculator) settle() {
+	l, plain := &s.last, s.steps.of(s.padded(s.last.decoding))
+	if plain > 0 && s.invest > 0 {
+		s.account.invest(s.invest / plain)
+		s.invest = 0
+	}
+	if l.try && float64(l.kept) > 1.25*l.hoped+0.25 { // better than was known: the try goes on
+		s.trying = max(s.trying, 1)
+	}
+	switch {
+	case l.step == 0 || plain == 0:
+	case l.drafts == 0:
+		s.account.plain(l.step / plain)
+	default:
+		s.account.step(float64(l.decoding+l.kept)/float64(l.decoding), (l.step+l.guessing)/plain)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestStepsOfAChangingLoadAreFewLists(t *testing.T) {
 		drafts   int
 		lists    int // that become graphs, at most
 		eager    int // steps that are launched kernel by kernel, those of prompts among them
-	}{{"one stream with guesses", 1, 8, 25, 40}, {"16 streams with guesses", 16, 8, 110, 220}, {"40 streams", 40, 0, 65, 160}} {
+	}{{"one stream with guesses", 1, 8, 20, 35}, {"16 streams with guesses", 16, 8, 90, 160}, {"40 streams", 40, 0, 60, 150}} {
 		t.Run(c.name, func(t *testing.T) {
 			drv := &drawing{fake: newFake(), rng: rand.New(rand.NewPCG(1, 2))}
 			d, err := open(drv, 0)
@@ -80,7 +80,7 @@ func TestStepsOfAChangingLoadAreFewLists(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				config.Drafts = spec.New(head, c.drafts).Always()
+				config.Drafts = spec.New(head, c.drafts, d.Padded).Always()
 				defer config.Drafts.Close()
 			}
 			e := engine.New(config)
