@@ -45,7 +45,6 @@ type siblings struct {
 
 // How matmul_hopper.cu shares its work: the constants there.
 const (
-	hopperOutputs = 128 // of a tile of y
 	hopperStages  = 16  // at most, of both rings
 	hopperSegment = 512 // of K
 )
@@ -72,22 +71,22 @@ func (s *step) hopper(rows int, in *buffer, p sibling) {
 func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) error {
 	w := all[0].w
 	// Plan of matmul_hopper.cu.
-	depth, held, threads, perMultiprocessor, budget := 2, 2, 320, 2, 108<<10
+	outputs, depth, held, threads, perMultiprocessor, budget := 128, 2, 2, 320, 2, 108<<10
 	switch in.tile {
 	case 64:
-		depth, held, perMultiprocessor, budget = 1, 3, 1, 200<<10
+		outputs, depth, threads, perMultiprocessor, budget = 256, 1, 576, 1, 216<<10
 	case 128:
 		depth, held, threads, perMultiprocessor, budget = 1, 3, 384, 1, 208<<10
 	}
-	stage, weights := depth*2*tileK*in.tile, held*w.layout.piece()*2*w.layout.bytes
+	stage, weights := depth*2*tileK*in.tile, held*w.layout.piece()*outputs/tileK*w.layout.bytes
 	stages := min(hopperStages-held, (budget-weights)/stage)
 
 	tiles, segments := 0, ceilDiv(w.k, hopperSegment)
 	for _, p := range all {
-		tiles += ceilDiv(p.w.n, hopperOutputs) * ceilDiv(rows, in.tile)
+		tiles += ceilDiv(p.w.n, outputs) * ceilDiv(rows, in.tile)
 	}
 	blocks := s.multiprocessors * perMultiprocessor
-	whole := in.tile == 128 && tiles >= blocks*3/4
+	whole := in.tile > 16 && tiles >= blocks*3/4
 	var partials pointer
 	if whole {
 		blocks = min(blocks, tiles)
@@ -97,7 +96,7 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 			return fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", tiles, segments, blocks)
 		}
 		var err error
-		if partials, err = s.partialSums(4 * min(tiles, blocks) * segments * hopperOutputs * in.tile); err != nil {
+		if partials, err = s.partialSums(4 * min(tiles, blocks) * segments * outputs * in.tile); err != nil {
 			return err
 		}
 	}

@@ -1,20 +1,20 @@
 // matmul_hopper_LAYOUT_TILE: y = x·Wᵀ for operands of tiles of TILE rows: matmul_hopper.cuh says how.
 //
-// Launch   grid of any number of blocks, block 128*2 + 64 (TILE 128: + 128), shared stages*rows + held*weights of Plan.
+// Launch   grid of any number of blocks, block 128*GROUPS + 64 (TILE 128: + 128), shared stages*rows + held*weights of Plan.
 //          Formula: compute.Ops.MatMul.
 // Targets  sm_90a
 #include "matmul_hopper.cuh"
 
-constexpr int GROUPS = 2;
+template <int T> constexpr int GROUPS = T == 64 ? 4 : 2; // warpgroups that multiply
 
 template <class L, int T>
-__device__ void matmul(const Matmul<GROUPS>& mm, const uint8_t* x, float* partials, int ktiles, int rows, bool whole, int stages, float unscale) {
-    using P = Plan<L, T, GROUPS>;
-    if (threadIdx.x == 0) ring_init(0, stages + P::held, 1, 4 * GROUPS);
+__device__ void matmul(const Matmul<GROUPS<T>>& mm, const uint8_t* x, float* partials, int ktiles, int rows, bool whole, int stages, float unscale) {
+    using P = Plan<L, T, GROUPS<T>>;
+    if (threadIdx.x == 0) ring_init(0, stages + P::held, 1, 4 * GROUPS<T>);
     __syncthreads();
     launch_next();
-    const Share<L, T, GROUPS> share(mm, blockIdx.x, gridDim.x, ktiles, whole);
-    int group = threadIdx.x / 128, t = threadIdx.x % 128, brings = group == GROUPS;
+    const Share<L, T, GROUPS<T>> share(mm, blockIdx.x, gridDim.x, ktiles, whole);
+    int group = threadIdx.x / 128, t = threadIdx.x % 128, brings = group == GROUPS<T>;
     Ring xs{P::rows, stages, 0, brings}, ws{P::weights, P::held, 0, brings, stages, stages * P::rows};
     if (brings) {
         if constexpr (P::wide) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;\n");
@@ -27,12 +27,12 @@ __device__ void matmul(const Matmul<GROUPS>& mm, const uint8_t* x, float* partia
 }
 
 #define MATMUL(name, L, T)                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(Plan<L, T, GROUPS>::threads, Plan<L, T, GROUPS>::blocks)                                                 \
+    extern "C" __global__ void __launch_bounds__(Plan<L, T, GROUPS<T>>::threads, Plan<L, T, GROUPS<T>>::blocks)                                                 \
         matmul_hopper_##name##_##T(float* y0, const uint8_t* w0, const float* s0, int n0, float* y1, const uint8_t* w1, const float* s1,  \
                                    int n1, float* y2, const uint8_t* w2, const float* s2, int n2, const uint8_t* x, float* partials,      \
                                    int ktiles, int rows, int whole, int stages, float unscale) {                                          \
-        const Matmul<GROUPS> mm{{{y0, w0, s0, n0}, {y1, w1, s1, n1}, {y2, w2, s2, n2}}, (rows + T - 1) / T};                                      \
-        matmul<L, T>(mm, x, partials, ktiles, rows, T == 128 && whole, stages, unscale);                                                  \
+        const Matmul<GROUPS<T>> mm{{{y0, w0, s0, n0}, {y1, w1, s1, n1}, {y2, w2, s2, n2}}, (rows + T - 1) / T};                                      \
+        matmul<L, T>(mm, x, partials, ktiles, rows, T > 16 && whole, stages, unscale);                                                  \
     }
 #define EACH_TILE(name, L) MATMUL(name, L, 8) MATMUL(name, L, 16) MATMUL(name, L, 32) MATMUL(name, L, 64) MATMUL(name, L, 128)
 EACH_LAYOUT(EACH_TILE)

@@ -12,7 +12,8 @@
 // Shares   Blocks that share a tile (cut.cuh) put partial sums into `partials`: [tile][segment][G warpgroups][T/8][128
 //          threads][4]; the block that begins the tile one for all of its segments, at the last of them. Then each adds up its part
 //          of the rows. A sum that has not come is ABSENT, which no sum is, and whoever has read one makes it ABSENT again: so
-//          the buffer is filled with it once, and there are no counters to wait for.
+//          the buffer is filled with it once, and there are no counters to wait for. From 32 rows on that costs more than W: whoever
+//          launches lets blocks have whole tiles, if there are tiles for most of them.
 // Needs    Blocks start in order, and those that share a tile (neighbours, at most its segments) run at once: a block puts all of its
 //          sums before it waits for others'. x, W, y as matmul.cu; unused siblings have n = 0.
 #pragma once
@@ -57,7 +58,7 @@ struct Plan {
     static constexpr bool wide = T == 128; // needs more registers than an equal share
     static constexpr int KT = T <= 32 ? 2 : 1, KW = PIECE<L>;
     static constexpr int x = T * TILE_K * 2, rows = KT * x, strip = KW * L::strip, weights = 4 * G * strip; // bytes of a tile and of stages
-    static constexpr int held = T <= 32 ? 2 : 3;                                                            // stages of W
+    static constexpr int held = T <= 64 ? 2 : 3;                                                            // stages of W
     static constexpr int threads = 128 * G + (wide ? 128 : 64), blocks = T <= 32 ? 2 : 1;
     static constexpr int slot = G * 64 * T; // floats
 };
