@@ -18,7 +18,7 @@ func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
 	}
 	switch {
 	case p.layout == layoutF32:
-		s.launch("matmul_f32", shape{grid: grid(ceilDiv(p.n, 4), ceilDiv(x.Rows, 8)), block: 128},
+		s.launch("matmul_f32", f32Shape(p.n, x.Rows),
 			out.rows.arg(), in.operand.arg(), p.data.arg(), i32(p.n), i32(p.k), i32(x.Rows), i32(in.tile), f32(1/in.scale))
 	case s.target == "sm_90a" && !s.plain:
 		s.hopper(x.Rows, in, sibling{out.rows, p})
@@ -28,6 +28,16 @@ func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
 			out.rows.arg(), in.operand.arg(), p.data.arg(), p.scales.arg(), i32(p.n), i32(p.ktiles()), i32(x.Rows), i32(in.tile), f32(1/in.scale))
 	}
 	return y
+}
+
+// f32Shape is the launch of matmul_f32.
+func f32Shape(n, rows int) shape {
+	const stages, deep, outputs = 4, 256, 8 // STAGES, DEEP, OUTPUTS of kernels/matmul_f32.cu
+	each := 16                              // rows of a block
+	if rows <= 16 {
+		each = 8
+	}
+	return shape{grid: grid(ceilDiv(n, outputs), ceilDiv(rows, each)), block: 128, shared: stages * (deep/8*(16*each+32) + 4*outputs*deep)}
 }
 
 // sibling is a weight to multiply by, and where the product goes.

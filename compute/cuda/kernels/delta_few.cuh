@@ -16,6 +16,7 @@
 // What the page holds is asked for first, all at once; the convolution is computed while it comes. Keys and u lie in the memory of the
 // matmuls' sums, which nobody needs meanwhile, rows of 16-byte parts in an order that keeps banks apart.
 #pragma once
+#include "async.cuh"
 #include "attend_few.cuh"
 #include "delta_rows.cuh"
 #include "strips.cuh"
@@ -83,15 +84,6 @@ struct __align__(16) DeltaScratch {
 __device__ __forceinline__ void load_transposed(uint32_t (&r)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3},[%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
 }
-
-// copy_16 and copy_4 bring so many bytes to shared memory; they are there after copied().
-__device__ __forceinline__ void copy_16(void* to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(shared_address(to)), "l"(from) : "memory");
-}
-__device__ __forceinline__ void copy_4(void* to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0],[%1],4;" ::"r"(shared_address(to)), "l"(from) : "memory");
-}
-__device__ __forceinline__ void copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // DeltaBlock is a thread's part of a work, by 256 threads that all call its methods.
 struct DeltaBlock {

@@ -11,17 +11,11 @@
 //          those of a matmul with the expert's matrix, bit for bit, in any company, by any NT and SPLIT.
 // Needs    SPLIT > 1 only with NT = 1; work as sort_routes leaves it, in pieces of at most 8*NT places.
 #pragma once
+#include "async.cuh"
 #include "layouts.cuh"
 #include "operand.cuh"
 
 constexpr int SEGMENT_TILES = 8; // of 64 of K
-
-__device__ __forceinline__ void copy16(void* to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0],[%1],16;\n" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from) : "memory");
-}
-__device__ __forceinline__ void copies_end() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-template <int N>
-__device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_group %0;\n" ::"n"(N) : "memory"); }
 
 // together waits for the threads of a warpgroup.
 __device__ __forceinline__ void together(int group) { asm volatile("bar.sync %0,128;\n" ::"r"(group + 1) : "memory"); }
@@ -55,13 +49,13 @@ __device__ __forceinline__ void fetch(uint8_t* stage, const Source& s, int kt, i
     for (int m = 0; m < 2; m++)
         for (int i = t; i < L::bytes / 16; i += 128) {
             int strip = i / (L::strip / 16), in = i % (L::strip / 16);
-            copy16(stage + m * L::bytes + 16 * i, s.w[m] + strip_at<L>(strip, kt, s.ktiles) + 16 * in);
+            copy_16(stage + m * L::bytes + 16 * i, s.w[m] + strip_at<L>(strip, kt, s.ktiles) + 16 * in);
         }
     for (int i = t; i < 8 * NT * 8; i += 128) {
         int r = i % (8 * NT), k8 = i / (8 * NT);
         int place = s.first + min(r, s.count - 1); // rows beyond the last are columns of their own: any will do
         int row = s.from ? s.from[place] : place;
-        copy16(stage + 2 * L::bytes + 16 * i, s.x + operand_at(row, kt * 64 + k8 * 8, s.tile, s.ktiles * 64));
+        copy_16(stage + 2 * L::bytes + 16 * i, s.x + operand_at(row, kt * 64 + k8 * 8, s.tile, s.ktiles * 64));
     }
 }
 
