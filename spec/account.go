@@ -15,10 +15,11 @@ type account struct {
 
 const (
 	paid      = 0.01 // of every step
-	initially = 2.0
+	initially = 4.0
 	mostSaved = 30.0  // so that what has gained for hours does not lose for minutes
 	overdraft = -6.0  // from which on nothing is guessed until all is paid back: it is not known what costs so much
 	mostOwed  = -25.0 // so that a single odd time does not forbid guesses for long
+	outlier   = 1.5   // a step longer than so many times what its size is known to take has been held up by others
 	little    = 0.25  // that may be lost in debt, but for an overdraft: what has been prepared is to bring something
 )
 
@@ -27,7 +28,7 @@ func (a *account) step(tokens, time float64) { a.add(tokens - time/a.odd) }
 
 // plain hears of a step without guesses that took so many times what its size is known to take.
 func (a *account) plain(time float64) {
-	a.odd += (min(max(time, 0.5), 4) - a.odd) / 32
+	a.odd += (min(max(time, 0.5), outlier) - a.odd) / 32
 	a.add(0)
 }
 

@@ -60,11 +60,11 @@ func TestWhatWasReckonedByOldTimesIsRevoked(t *testing.T) {
 func TestALossIsNotThatTimesAreLongerInTheMean(t *testing.T) {
 	a := account{balance: 0, odd: 1}
 	for i := range 640 {
-		a.plain([]float64{1, 1, 1, 3}[i%4]) // 1.5 in the mean, 1 in the median
+		a.plain([]float64{1, 1, 1, outlier}[i%4]) // more in the mean than in the median
 	}
 	before := a.balance
 	for i := range 64 {
-		a.step(1.5, 1.5*[]float64{1, 1, 1, 3}[i%4])
+		a.step(1.5, 1.5*[]float64{1, 1, 1, outlier}[i%4])
 	}
 	if change := a.balance - before; change < -3 || change > 3 {
 		t.Errorf("guesses that bring nothing and cost nothing change the balance by %.1f", change)

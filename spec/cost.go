@@ -101,10 +101,12 @@ func (m *meter) beyond(i, size int) float64 {
 	return y + max(0, slope)*(float64(size)-x)
 }
 
+// much is how far a time is from what is known before it says something.
+const much = 1.25
+
 // shift hears how a time compares with what was known of its size. Where most of the last few are longer, or shorter, all is: others
 // compute on the machine, or have ended. What sizes take that have not been seen since is then not known.
 func (m *meter) shift(s sighting) bool {
-	const much = 1.25
 	if m.recent = append(m.recent, s); len(m.recent) < few {
 		return false
 	}

@@ -21,10 +21,12 @@ type Speculator struct {
 	account account
 	invest  float64 // seconds that may be lost, once, beside what the account allows
 	last    round
-	drafted int // steps in a row with drafts
-	idle    int // times in a row that no draft was made, though some could have been
-	wait    int // such times until the next try
-	trying  int // steps of a try that are still to come, now or as soon as none seem to pay
+	drafted int  // steps in a row with drafts
+	until   int  // so many of them one has none
+	doubt   bool // the last step without was not what such steps are known to take
+	idle    int  // times in a row that no draft was made, though some could have been
+	wait    int  // such times until the next try
+	trying  int  // steps of a try that are still to come, now or as soon as none seem to pay
 	stats   Stats
 }
 
@@ -46,15 +48,16 @@ type Stats struct {
 const (
 	patience    = 64   // first wait for a try
 	mostPatient = 2048 // and the last
-	tries       = 4    // steps of a try
+	tries       = 4    // steps of a try, at least
 	preparation = 0.1  // seconds
 	rare        = 8    // times that nothing pays between two looks at whether it still does not
-	plainly     = 40   // steps with drafts until one has none, so that it is known what such a step takes
+	soon        = 8    // steps with drafts until one has none, so that it is known what such a step takes, when drafts begin to pay
+	plainly     = 40   // and later
 )
 
 // New makes a speculator of drafts up to a depth, for a device that pads steps (compute.Device.Padded).
 func New(d Drafter, most int, padded func(rows int) int) *Speculator {
-	s := &Speculator{drafter: d, most: min(max(most, 0), MostDepth), padded: padded, round: compute.RoundedRows, now: time.Now, account: account{balance: initially, odd: 1}, wait: patience, trying: tries}
+	s := &Speculator{drafter: d, most: min(max(most, 0), MostDepth), padded: padded, round: compute.RoundedRows, now: time.Now, account: account{balance: initially, odd: 1}, until: soon, wait: patience, trying: tries}
 	if prepares(padded) {
 		s.round, s.invest = powerOfTwo, preparation
 	}
@@ -166,19 +169,25 @@ func (s *Speculator) choose(decoding int, asks []*Ask) {
 		return
 	}
 	chosen, pays := depths(decoding, choices, p)
+	if !pays && s.drafted > 0 { // not at once: it may be a few odd times, or guesses
+		s.drafted, s.trying = 0, max(s.trying, s.tries())
+	}
+	if !pays {
+		s.until = soon
+	}
 	try := false
 	switch {
 	case pays:
 		s.idle, s.wait = 0, patience
-		if s.drafted++; s.drafted > plainly || s.drafted > 1 && s.account.sinks() {
-			s.drafted = 0
+		if s.drafted++; s.drafted > s.until || s.drafted > 1 && s.account.sinks() || s.doubt {
+			s.drafted, s.until = 0, min(2*s.until, plainly)
 			return
 		}
 	case s.account.balance > 0 && s.trying > 0:
 		s.trying--
 		try = true
 	case s.account.balance > 0 && s.idle >= s.wait: // what did not pay may pay now
-		s.idle, s.wait, s.trying = 0, min(2*s.wait, mostPatient), tries-1
+		s.idle, s.wait, s.trying = 0, min(2*s.wait, mostPatient), s.tries()-1
 		try = true
 	default:
 		s.idle++
@@ -193,8 +202,14 @@ func (s *Speculator) choose(decoding int, asks []*Ask) {
 			s.last.hoped += c
 		}
 	}
-	s.last.try = try
+	if s.last.try = try; s.last.hoped < (gain-1)*float64(decoding) { // however little rows took
+		s.trying = min(s.trying, tries-1)
+	}
 }
+
+// tries is how many steps a try has: the more, the more it may lose. What a step takes when the one before had no guesses says little of
+// what it takes when all have.
+func (s *Speculator) tries() int { return tries + int(min(max(0, s.account.balance), mostSaved)/3) }
 
 // prices are what is known, for a step in which so many sequences decode.
 func (s *Speculator) prices(decoding int) prices {
@@ -261,7 +276,7 @@ func (s *Speculator) Took(rows int, d time.Duration) {
 		s.account.revoke()
 		s.last.step = 0
 		if s.idle == 0 { // drafts paid, and may again
-			s.trying = tries
+			s.trying = s.tries()
 		}
 	}
 }
@@ -279,9 +294,16 @@ func (s *Speculator) settle() {
 	switch {
 	case l.step == 0 || plain == 0:
 	case l.drafts == 0:
-		s.account.plain(l.step / plain)
+		time := l.step / plain
+		s.doubt = time > much || time < 1/much
+		s.account.plain(time)
 	default:
-		s.account.step(float64(l.decoding+l.kept)/float64(l.decoding), (l.step+l.guessing)/plain)
+		step, rows := l.step, s.padded(l.decoding+l.drafts)
+		if s.steps.sure(rows) {
+			known := s.steps.of(rows)
+			step = min(max(step, known/outlier), outlier*known)
+		}
+		s.account.step(float64(l.decoding+l.kept)/float64(l.decoding), (step+l.guessing)/plain)
 	}
 }
 
