@@ -88,8 +88,8 @@ func unit(x []float64) []float64 {
 	return y
 }
 
-// computed is the rule in steps of so many rows, and the convolution.
-func (n *net) computed(c *checker, chunk int) (conv, out matrix, err error) {
+// computed is the rule in steps of so many rows, beside others without a sequence, and the convolution.
+func (n *net) computed(c *checker, chunk, idle int) (conv, out matrix, err error) {
 	rows := n.x.rows()
 	memory, err := c.device.NewDelta(n.DeltaShape, 2+rows/compute.Page)
 	if err != nil {
@@ -108,6 +108,11 @@ func (n *net) computed(c *checker, chunk int) (conv, out matrix, err error) {
 			b.Add(0, r, 1, false)
 			take = append(take, r)
 		}
+		own := len(take)
+		for range idle {
+			b.Add(0, 0, -1, false)
+			take = append(take, 0)
+		}
 		for i, of := range []*matrix{&conv, &out} {
 			got, err := c.run(func(ops compute.Ops, in []compute.Tensor) compute.Tensor {
 				y := ops.CausalConv(b, d, in[0], w)
@@ -119,7 +124,7 @@ func (n *net) computed(c *checker, chunk int) (conv, out matrix, err error) {
 			if err != nil {
 				return conv, out, err
 			}
-			of.width, of.values = got.width, append(of.values, got.values...)
+			of.width, of.values = got.width, append(of.values, got.values[:own*got.width]...)
 		}
 	}
 	return conv, out, nil
@@ -136,20 +141,20 @@ func (c *checker) delta() (string, error) {
 		net{DeltaShape: compute.DeltaShape{Layers: 1, KeyHeads: 2, ValueHeads: 4, HeadDim: 16, Taps: 4}, grouped: true},
 		net{DeltaShape: compute.DeltaShape{Layers: 1, KeyHeads: 2, ValueHeads: 2, HeadDim: 64, Taps: 3}}) {
 		n := c.newNet(s.DeltaShape, s.grouped, rows)
-		conv, out, err := n.computed(c, rows)
+		conv, out, err := n.computed(c, rows, 0)
 		if err != nil {
 			return "", err
 		}
 		what := fmt.Sprintf("%d value heads of %d", n.ValueHeads, n.HeadDim)
 		w.add(what+", convolution", conv.values, n.convolved())
 		w.add(what, out.values, n.recurrent())
-		for _, chunk := range pick(c, 1, 7, 1, 100) {
-			_, other, err := n.computed(c, chunk)
+		for _, step := range pick(c, 2, struct{ rows, idle int }{7, 0}, struct{ rows, idle int }{7, 12}, struct{ rows, idle int }{1, 0}, struct{ rows, idle int }{100, 0}) {
+			_, other, err := n.computed(c, step.rows, step.idle)
 			if err != nil {
 				return "", err
 			}
 			if d := differ(other.values, out.values); d != "" {
-				return "", fmt.Errorf("%s in steps of %d rows: %s", what, chunk, d)
+				return "", fmt.Errorf("%s in steps of %d rows beside %d without a sequence: %s", what, step.rows, step.idle, d)
 			}
 		}
 	}

@@ -24,12 +24,13 @@ extern "C" __global__ void __launch_bounds__(256, 3)
     const DeltaStep d{args};
     if (threadIdx.x < 2) ((int4*)&entry)[threadIdx.x] = ((const int4*)(d.chunks() + blockIdx.y))[threadIdx.x];
     __syncthreads();
+    if (entry.at < 0) return; // there is always a block that waits for the kernel before, and so ends after it
     const Chunk chunk(d.order(gridDim.y), entry);
     const DeltaWork k(d, 1, blockIdx.y * gridDim.x + blockIdx.x);
     if (threadIdx.x == 0 && chunk.rows > 0 && chunk.position > 0) prefetch_state(d, k, entry);
     wait_for_earlier();
-    if (chunk.rows == 0) {
-        if (entry.at >= 0 && threadIdx.x < STATE) out[((size_t)*chunk.order * valueHeads + k.head) * STATE + threadIdx.x] = 0;
+    if (chunk.rows == 0) { // a row without a sequence
+        if (threadIdx.x < STATE) out[((size_t)*chunk.order * valueHeads + k.head) * STATE + threadIdx.x] = 0;
         return;
     }
 #pragma unroll 1
