@@ -84,7 +84,7 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 	outputs, depth, held, threads, perMultiprocessor, budget := 128, 2, 2, 320, 2, 108<<10
 	switch in.tile {
 	case 64:
-		outputs, depth, threads, perMultiprocessor, budget = 256, 1, 576, 1, 216<<10
+		outputs, depth, threads, perMultiprocessor, budget = 256, 1, 640, 1, 216<<10
 	case 128:
 		depth, held, threads, perMultiprocessor, budget = 1, 3, 384, 1, 208<<10
 	}
@@ -96,17 +96,23 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 		tiles += ceilDiv(p.w.n, outputs) * ceilDiv(rows, in.tile)
 	}
 	blocks := s.multiprocessors * perMultiprocessor
-	whole := in.tile > 16 && tiles >= blocks*3/4
+	whole := 0 // tiles
+	if in.tile > 16 {
+		whole = tiles / blocks * blocks
+		if 4*(tiles-whole) >= 3*blocks || in.tile == 128 && whole > 0 {
+			whole = tiles
+		}
+	}
 	var partials pointer
-	if whole {
+	if rest := tiles - whole; rest == 0 {
 		blocks = min(blocks, tiles)
 	} else {
 		blocks = min(blocks, tiles*segments)
-		if tiles*segments*blocks > math.MaxInt32 {
-			return fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", tiles, segments, blocks)
+		if rest*segments*blocks > math.MaxInt32 {
+			return fmt.Errorf("cuda: a matmul of %d tiles of %d segments on %d blocks, want a product below 2^31", rest, segments, blocks)
 		}
 		var err error
-		if partials, err = s.partialSums(4 * min(tiles, blocks) * segments * outputs * in.tile); err != nil {
+		if partials, err = s.partialSums(4 * min(rest, blocks) * segments * outputs * in.tile); err != nil {
 			return err
 		}
 	}
@@ -118,7 +124,7 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 		}
 		copy(args[4*i:], []arg{p.y.arg(), p.w.data.arg(), p.w.scales.arg(), i32(p.w.n)})
 	}
-	copy(args[12:], []arg{in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), flag(whole), i32(stages), f32(1 / in.scale)})
+	copy(args[12:], []arg{in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), i32(whole), i32(stages), f32(1 / in.scale)})
 	kernel := s.kernel(w.layout.hopper[bits.TrailingZeros(uint(in.tile/8))])
 	l.set(kernel, shape{grid: grid(blocks, 1), block: threads, shared: stages*stage + weights}, args[:])
 	return nil

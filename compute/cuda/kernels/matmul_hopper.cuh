@@ -12,8 +12,8 @@
 // Shares   Blocks that share a tile (cut.cuh) put partial sums into `partials`: [tile][segment][G warpgroups][T/8][128
 //          threads][4]; the block that begins the tile one for all of its segments, at the last of them. Then each adds up its part
 //          of the rows. A sum that has not come is ABSENT, which no sum is, and whoever has read one makes it ABSENT again: so
-//          the buffer is filled with it once, and there are no counters to wait for. From 32 rows on that costs more than W: whoever
-//          launches lets blocks have whole tiles, if there are tiles for most of them.
+//          the buffer is filled with it once, and there are no counters to wait for. From 32 rows on that costs more than W: blocks have
+//          whole tiles as long as there are tiles for most of them, and share the rest.
 // Needs    Blocks start in order, and those that share a tile (neighbours, at most its segments) run at once: a block puts all of its
 //          sums before it waits for others'. x, W, y as matmul.cu; unused siblings have n = 0.
 #pragma once
@@ -55,7 +55,7 @@ struct Matmul {
 // Plan is how the rings look: KT tiles of K of x a stage, of W KW of them of each of the 4*G strips; strips lie apart in memory.
 template <class L, int T, int G>
 struct Plan {
-    static constexpr bool wide = T == 128; // needs more registers than an equal share
+    static constexpr bool wide = T >= 64; // needs more registers than an equal share
     static constexpr int KT = T <= 32 ? 2 : 1, KW = PIECE<L>;
     static constexpr int x = T * TILE_K * 2, rows = KT * x, strip = KW * L::strip, weights = 4 * G * strip; // bytes of a tile and of stages
     static constexpr int held = T <= 64 ? 2 : 3;                                                            // stages of W
@@ -153,7 +153,7 @@ struct Output {
 template <int T, int G>
 __device__ __forceinline__ void add_shared(const Cut& cut, int tile, const Output& out, float* partials, int group, int t) {
     constexpr int MANY = 8, slot = G * 64 * T; // loads on their way
-    int unit = tile * cut.segments, one = cut.block_of(unit), last = cut.block_of(unit + cut.segments - 1);
+    int unit = (tile - cut.whole) * cut.segments, one = cut.block_of(unit), last = cut.block_of(unit + cut.segments - 1);
     if (one == last) return;
     int first = cut.begin(one + 1) - unit - 1; // where the beginning's sum lies
     float none = __uint_as_float(ABSENT);
@@ -191,7 +191,7 @@ struct Share {
     const Cut cut;
     int ktiles;
 
-    __device__ Share(const Matmul<G>& mm_, int block, int blocks, int ktiles_, bool whole)
+    __device__ Share(const Matmul<G>& mm_, int block, int blocks, int ktiles_, int whole)
         : mm(mm_), cut{mm_.tiles(), (ktiles_ + SEGMENT - 1) / SEGMENT, blocks, block, whole}, ktiles(ktiles_) {}
 
     // bring_weights fills a ring with W. One thread.
@@ -205,9 +205,15 @@ struct Share {
                 ring.wait_empty();
                 barrier_expect(ring.full(), n * L::bytes * groups);
                 const uint8_t* from = s.w + (size_t)(output / 64) * ktiles * L::bytes;
-                for (int g = 0; g < groups; g++, from += (size_t)ktiles * L::bytes)
+                for (int g = 0; g < groups; g++, from += (size_t)ktiles * L::bytes) {
+                    uint8_t* to = ring.at() + 4 * g * P::strip;
+                    if (n == RUN) { // its strips are neighbours in memory, too
+                        bulk_copy_once(to, from + strip_at<L>(0, k, ktiles), n * L::bytes, ring.full());
+                        continue;
+                    }
 #pragma unroll
-                    for (int i = 0; i < 4; i++) bulk_copy_once(ring.at() + (4 * g + i) * P::strip, from + strip_at<L>(i, k, ktiles), n * L::strip, ring.full());
+                    for (int i = 0; i < 4; i++) bulk_copy_once(to + i * P::strip, from + strip_at<L>(i, k, ktiles), n * L::strip, ring.full());
+                }
                 ring.next();
             }
         }
@@ -236,8 +242,6 @@ struct Share {
     template <class Ready>
     __device__ __forceinline__ void multiply(Ring& xs, Ring& ws, float* partials, int rows, float unscale, int group, int t, Ready ready) const {
         float c[T / 2], total[T / 2];
-        // The tiles that this block shares, at most two.
-        int begins = (cut.begin(cut.block + 1) - 1) / cut.segments, ends = cut.begin(cut.block) / cut.segments;
         ready();
         auto share = [&](int tile, int segment, const float (&v)[T / 2]) {
             float* to = partials + ((size_t)cut.place(tile) * cut.segments + segment) * P::slot + group * 64 * T + t * 4;
@@ -286,7 +290,10 @@ struct Share {
 #pragma unroll
             for (int j = 0; j < T / 8; j++) out.write(j, make_float4(total[4 * j], total[4 * j + 1], total[4 * j + 2], total[4 * j + 3]));
         }
-        if (cut.whole) return;
+        // The tiles that this block shares, at most two.
+        const int first = cut.begin(cut.block), last = cut.begin(cut.block + 1) - 1;
+        if (first > last) return;
+        int begins = cut.whole + last / cut.segments, ends = cut.whole + first / cut.segments;
         for (int tile = begins; tile >= ends; tile = tile == ends ? -1 : ends)
             add_shared<T, G>(cut, tile, Output(mm, tile, T, group, t, rows, unscale), partials, group, t);
     }
