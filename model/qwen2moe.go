@@ -50,7 +50,7 @@ func (m *qwen2moe) Forward(ops compute.Ops, b *compute.Batch, s *state.View) com
 		y = ops.MatMul(ops.Attention(b, q, kv, compute.Attn{}), l.O)
 		x, n = ops.AddNorm(x, y, l.MLPNorm, m.Eps)
 		r := ops.Router(n, l.Router, compute.Routing{Chosen: m.Chosen})
-		y = ops.Experts(n, r, l.experts(), compute.Shared{Out: l.shared.forward(ops, n), Gate: ops.MatMul(n, l.SharedOpen)})
+		y = ops.Experts(n, r, l.experts(), compute.Shared{Gate: ops.MatMul(n, l.SharedOpen), Out: l.shared.forward(ops, n)})
 	}
 	_, n = ops.AddNorm(x, y, m.OutNorm, m.Eps)
 	return ops.Logits(b, n, m.Out)

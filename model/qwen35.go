@@ -157,5 +157,5 @@ func (m *qwen35) mlp(ops compute.Ops, n compute.Tensor, l *qwen35MLP) compute.Te
 	}
 	e := l.Sparse
 	routes := ops.Router(n, e.Router, compute.Routing{Chosen: m.Chosen, Normalise: true})
-	return ops.Experts(n, routes, e.experts(), compute.Shared{Out: e.shared.forward(ops, n), Gate: ops.MatMul(n, e.SharedOpen)})
+	return ops.Experts(n, routes, e.experts(), compute.Shared{Gate: ops.MatMul(n, e.SharedOpen), Out: e.shared.forward(ops, n)})
 }

@@ -86,7 +86,7 @@ func (s *step) sort(r compute.Routes, experts int) crowd {
 	c.pieces = min(pairs, experts+pairs/c.rows)
 	c.work, c.place, c.from = s.take(s.at, 16*(1+c.pieces)), s.take(s.at, 4*pairs), s.take(s.at, 4*pairs)
 	s.launch("sort_routes", shape{grid: grid(1, 1), block: 1024},
-		c.work.arg(), c.place.arg(), c.from.arg(), r.Mem.(*routes).experts.arg(), i32(pairs), i32(r.Chosen), i32(experts), i32(c.rows))
+		c.work.arg(), c.place.arg(), c.from.arg(), s.routes(r).experts.arg(), i32(pairs), i32(r.Chosen), i32(experts), i32(c.rows))
 	return c
 }
 
@@ -143,7 +143,7 @@ func (s *step) Experts(x compute.Tensor, r compute.Routes, e compute.Experts, sh
 		open = s.asRows(shared.Gate)
 	}
 	s.launch("experts_add", shape{grid: grid(ceilDiv(down.n, 1024), x.Rows), block: 256},
-		out.rows.arg(), products.arg(), c.place.arg(), r.Mem.(*routes).weights.arg(), beside.arg(), open.arg(), i32(down.n), i32(r.Chosen))
+		out.rows.arg(), products.arg(), c.place.arg(), s.routes(r).weights.arg(), beside.arg(), open.arg(), i32(down.n), i32(r.Chosen))
 	return y
 }
 

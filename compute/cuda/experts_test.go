@@ -71,7 +71,7 @@ func launchExperts(t *testing.T, d *Device) {
 
 // chosenOnes reads routes back.
 func (s *step) chosenOnes(r compute.Routes) (experts, weights compute.Tensor) {
-	m := r.Mem.(*routes)
+	m := s.routes(r)
 	return compute.Tensor{Rows: r.Rows, Width: r.Chosen, Mem: &buffer{home: s.at, rows: m.experts}},
 		compute.Tensor{Rows: r.Rows, Width: r.Chosen, Mem: &buffer{home: s.at, rows: m.weights}}
 }

@@ -63,10 +63,16 @@ var operations = func() (all []operation) {
 	addPerRow("ungated", 4)
 	addPerRow("open_gates", 5)
 	add("delta_few", "delta_convolve", 20)
+	add("matmul_f32", "matmul_f32", 8)
+	add("route", "route", 14)
+	add("experts_add", "experts_add", 8)
 	for _, l := range programLayouts {
 		add("matmul_"+l.name, "matmul_hopper_"+l.name, 19)
 	}
 	add("attend_f16", "attend_few_f16", 18)
+	for _, l := range expertLayouts {
+		add("experts_"+l.name, fmt.Sprintf("experts_%s_%d", l.name, fewPlaces), 19)
+	}
 	return all
 }()
 
@@ -75,6 +81,7 @@ const (
 	ropeKeys, ropeHeads, ropeKVHeads, ropeDim                                                                 = 1, 6, 7, 8
 	appendPages, appendKeys, appendValues, appendSlots, appendTables, appendStride, appendLayers, appendLayer = 0, 1, 2, 4, 5, 6, 7, 8
 	matmulOperand, matmulRows                                                                                 = 12, 15
+	floatOperand, floatTile                                                                                   = 1, 6 // of matmul_f32
 	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim                                    = 2, 9, 10, 11, 17
 )
 
@@ -98,6 +105,7 @@ type draft struct {
 	tile   int       // of its matmuls; 0: none yet
 	dim    int       // of its attention's heads; 0: none yet
 	deltas [2]uint64 // rows and page tables of its delta nets; 0: none yet
+	crowd  crowdDraft
 	list   []instruction
 	of     []launch // what the instructions came from, a launch each but for appends that joined a rotation
 	phase  int32
@@ -113,7 +121,7 @@ func (d *Device) fuse(list []launch) ([]launch, []pointer, error) {
 	p := draft{blocks: d.multiprocessors}
 	end := func() error {
 		defer func() { p = draft{blocks: d.multiprocessors} }()
-		if p.tile == 0 || len(p.of) < 2 {
+		if p.tile == 0 || len(p.of) < 2 || p.crowd.open {
 			out = append(out, p.of...)
 			return nil
 		}
@@ -145,9 +153,11 @@ func (p *draft) add(l *launch) bool {
 	if rest, ok := strings.CutPrefix(name, "matmul_hopper_"); ok {
 		layout, rows, _ := strings.Cut(rest, "_")
 		name, tile = "matmul_hopper_"+layout, atoi(rows)
-		if !slices.Contains(programTiles, tile) || p.tile != 0 && p.tile != tile {
-			return false
-		}
+	} else if name == "matmul_f32" {
+		tile = int(l.args[floatTile])
+	}
+	if tile != 0 && (!slices.Contains(programTiles, tile) || p.tile != 0 && p.tile != tile) {
+		return false
 	}
 	if rest, ok := strings.CutPrefix(name, "attend_few_"); ok {
 		width, format, _ := strings.Cut(rest, "_")
@@ -156,7 +166,7 @@ func (p *draft) add(l *launch) bool {
 			return false
 		}
 	}
-	if p.joinDelta(l) {
+	if p.joinDelta(l) || p.joinSort(l) {
 		return true
 	}
 	op := slices.IndexFunc(operations, func(o operation) bool { return o.kernel == name && o.params == l.count })
@@ -176,14 +186,18 @@ func (p *draft) add(l *launch) bool {
 		p.deltas = deltas
 		in.x, in.y = in.y, 0 // rows; sequences, of which the rule knows
 	case name == "add_norm":
-		follows = p.last("add_norm") && p.list[len(p.list)-1].x == in.x // rows stay with their blocks
+		follows = (p.last("add_norm") || p.last("experts_add")) && p.list[len(p.list)-1].x == in.x // rows stay with their blocks
+	case name == "route":
+		return p.route(in, l)
+	case strings.HasPrefix(name, "experts_"):
+		return p.experts(in, l)
 	case dim != 0 && int(in.x*in.y) > p.blocks: // as a kernel it has more blocks at a time
 		return false
 	case dim != 0:
 		p.dim = dim
 	case tile != 0:
 		p.tile = tile
-		follows = p.last("matmul_") && p.list[len(p.list)-1].args[matmulOperand] == in.args[matmulOperand]
+		follows = p.last("matmul_") && p.list[len(p.list)-1].operand() == in.operand()
 	case operations[op].perRow:
 		in.x = in.y // rows
 	case strings.HasPrefix(name, "append_kv_") && p.last("qk_norm_rope"):
@@ -261,13 +275,23 @@ func (d *Device) program(p *draft) (launch, pointer, error) {
 
 // rings are where pages of the KV cache and weights pass: bytes of a stage, and stages; of weights, of each using warp. A stage of weights
 // is a piece of a strip (layout.piece). A warp may wait for two at a time. Behind the rings each using warp has so many runs of the rows of an
-// operand of up to 8, two where that is little.
-type rings struct{ page, pages, strip, strips, runs, rows int }
+// operand of up to 8, two where that is little; at the end is a crowd, if there are experts.
+type rings struct{ page, pages, strip, strips, runs, rows, crowd int }
 
-func (r rings) bytes() int { return r.page*r.pages + programUsers*(r.strip*r.strips+r.rowBytes()) }
+func (r rings) bytes() int {
+	return r.page*r.pages + programUsers*(r.strip*r.strips+r.rowBytes()) + r.crowd
+}
 
 // rowBytes is a warp's part of operands: 512 bytes a row of a run.
 func (r rings) rowBytes() int { return r.runs * r.rows * 512 }
+
+// programRoom is what rings and rows may have: what heads of 256 need beside is not theirs.
+func programRoom(dim int) int {
+	if dim == 256 {
+		return programRings - 2<<10
+	}
+	return programRings
+}
 
 // rings gives the weights what two stages of pages, and the rows, leave.
 func (p *draft) rings() (r rings) {
@@ -276,7 +300,14 @@ func (p *draft) rings() (r rings) {
 		if name == "attend_f16" {
 			r.page, r.pages = compute.Page*compute.KVF16.RowBytes(p.dim), 2
 		}
-		if name, ok := strings.CutPrefix(name, "matmul_"); ok {
+		if name == "route" {
+			r.rows, r.crowd = max(r.rows, min(2, int(p.list[i].x))), crowdBytes
+		}
+		if name, ok := strings.CutPrefix(name, "experts_"); ok && name != "add" {
+			l := expertLayouts[slices.IndexFunc(expertLayouts, func(l *layout) bool { return l.name == name })]
+			r.strip = max(r.strip, l.piece()*l.bytes/4)
+		}
+		if name, ok := strings.CutPrefix(name, "matmul_"); ok && name != "f32" {
 			l := programLayouts[slices.IndexFunc(programLayouts, func(l *layout) bool { return l.name == name })]
 			r.strip = max(r.strip, l.piece()*l.bytes/4)
 			if p.tile == 8 {
@@ -288,6 +319,9 @@ func (p *draft) rings() (r rings) {
 	if r.rows <= 4 {
 		r.runs = 2
 	}
-	r.strips = min(programStages, ((programRings-r.page*r.pages)/programUsers-r.rowBytes())/r.strip)
+	if r.strip == 0 { // float32 weights alone pass none
+		return r
+	}
+	r.strips = min(programStages, ((programRoom(p.dim)-r.page*r.pages-r.crowd)/programUsers-r.rowBytes())/r.strip)
 	return r
 }

@@ -254,20 +254,27 @@ func TestAProgramAddsUpMoreSegmentsThanAChunkHolds(t *testing.T) {
 	}
 }
 
-// A warp that multiplies two strips at a time waits for two stages.
+// A warp that multiplies two strips at a time waits for two stages, of experts as well.
 func TestAProgramsRingsHaveRoomForTwoStages(t *testing.T) {
 	number := func(name string) int32 {
 		return int32(slices.IndexFunc(operations, func(o operation) bool { return o.name == name }))
 	}
+	var multiplies []string
+	for _, l := range programLayouts {
+		multiplies = append(multiplies, "matmul_"+l.name)
+	}
+	for _, l := range expertLayouts {
+		multiplies = append(multiplies, "experts_"+l.name)
+	}
 	for _, tile := range programTiles {
 		for _, dim := range programDims {
-			for _, l := range programLayouts {
+			for _, name := range multiplies {
 				for rows := 1; rows <= tile; rows++ {
-					matmul := instruction{operation: number("matmul_" + l.name)}
-					matmul.args[matmulRows] = uint64(rows)
-					p := &draft{tile: tile, dim: dim, list: []instruction{{operation: number("attend_f16")}, matmul}}
-					if r := p.rings(); r.pages < 2 || r.strips < 2 || r.bytes() > programRings {
-						t.Errorf("%d rows in tiles of %d, heads of %d, %s: %+v of %d bytes, want two stages of either", rows, tile, dim, l.name, r, programRings)
+					in := instruction{operation: number(name)}
+					in.args[matmulRows] = uint64(rows)
+					p := &draft{tile: tile, dim: dim, list: []instruction{{operation: number("attend_f16")}, {operation: number("route"), x: int32(rows)}, in}}
+					if r := p.rings(); r.pages < 2 || r.strips < 2 || r.bytes() > programRoom(dim) {
+						t.Errorf("%d rows in tiles of %d, heads of %d, %s: %+v of %d bytes, want two stages of either", rows, tile, dim, name, r, programRoom(dim))
 					}
 				}
 			}

@@ -8,43 +8,7 @@
 // Targets  sm_90a
 #include "experts.cuh"
 #include "experts_layouts.cuh"
-
-// Bank is the experts' matrices of one kind: each its tiles and its outputs' scales, one expert after another.
-struct Bank {
-    const uint8_t* tiles;
-    const float* scales;
-    const float* bias; // null: none
-
-    template <class L>
-    __device__ const uint8_t* tile(int expert, int n, int ktiles, int at) const {
-        return tiles + ((size_t)expert * ((n + 63) / 64) + at) * ktiles * L::bytes;
-    }
-    // value is a sum as the matmul gives it.
-    __device__ float value(float sum, int expert, int n, int o, float unscale) const {
-        float v = __fmul_rn(sum, __fmul_rn(scales[(size_t)expert * n + o], unscale));
-        return bias ? __fadd_rn(v, bias[(size_t)expert * n + o]) : v;
-    }
-};
-
-enum Gating { SWIGLU, GEGLU, CLAMPED };
-
-__device__ float silu(float x) { return __fdiv_rn(x, __fadd_rn(1.f, exp_(-x))); }
-__device__ float gelu(float x) {
-    float t = __fadd_rn(__fmul_rn(0.044715f, __fmul_rn(x, x)), 1.f);
-    return __fdiv_rn(x, __fadd_rn(1.f, exp_(-__fmul_rn(__fmul_rn(x, t), 1.5957691216057308f))));
-}
-// least and most keep NaN, which fminf and fmaxf do not.
-__device__ float least(float x, float limit) { return x > limit ? limit : x; }
-__device__ float most(float x, float limit) { return x < limit ? limit : x; }
-
-__device__ float gated(float g, float u, int gating, float limit) {
-    if (gating == GEGLU) return __fmul_rn(gelu(g), u);
-    if (gating == CLAMPED) {
-        g = __fmul_rn(least(g, limit), 1.702f);
-        u = __fmul_rn(__fadd_rn(most(least(u, limit), -limit), 1.f), (float)(1 / 1.702));
-    }
-    return __fmul_rn(silu(g), u);
-}
+#include "experts_parts.cuh"
 
 // experts: gate_up says which of the two kernels it is.
 template <class L, int NT, int SPLIT>
@@ -55,7 +19,7 @@ __device__ __forceinline__ void experts(const Bank& first, const Bank& second, c
     if (blockIdx.y >= work[0].x) return;
     int4 piece = work[1 + blockIdx.y];
     int at = gate_up ? blockIdx.x : 2 * blockIdx.x, next = gate_up ? at : min(at + 1, (n + 63) / 64 - 1); // an odd one out is multiplied twice
-    Source s{{first.tile<L>(piece.x, n, ktiles, at), second.tile<L>(piece.x, n, ktiles, next)}, x, from, piece.y, piece.z, xtile, ktiles};
+    Source s{{first.tile(piece.x, n, ktiles, at, L::bytes), second.tile(piece.x, n, ktiles, next, L::bytes)}, x, from, piece.y, piece.z, xtile, ktiles};
     products<L, NT, SPLIT>(s, shared, [&](int output, int r, float a, float b) {
         int o = at * 64 + output;
         if (r >= piece.z) return;
@@ -93,12 +57,5 @@ KERNEL(256) experts_add(float* y, const float* d, const int* place, const float*
     start();
     int row = blockIdx.y, k = (blockIdx.x * 256 + threadIdx.x) * 4;
     if (k >= width) return;
-    float4 sum = make_float4(0, 0, 0, 0);
-    auto add = [&](const float* from, float w) {
-        float4 v = *(const float4*)(from + k);
-        sum.x = __fmaf_rn(v.x, w, sum.x), sum.y = __fmaf_rn(v.y, w, sum.y), sum.z = __fmaf_rn(v.z, w, sum.z), sum.w = __fmaf_rn(v.w, w, sum.w);
-    };
-    for (int j = 0; j < chosen; j++) add(d + (size_t)place[row * chosen + j] * width, weights[row * chosen + j]);
-    if (shared) add(shared + (size_t)row * width, gate ? __fdiv_rn(1.f, __fadd_rn(1.f, exp_(-gate[row]))) : 1.f);
-    *(float4*)(y + (size_t)row * width + k) = sum;
+    add_experts_4(y, d, place + (size_t)row * chosen, weights + (size_t)row * chosen, shared, gate, width, chosen, row, k);
 }

@@ -15,8 +15,10 @@
 #include "attend_few.cuh"
 #include "convert.cuh"
 #include "delta_near.cuh"
+#include "experts_few.cuh"
 #include "gate.cuh"
 #include "gated_norm.cuh"
+#include "matmul_f32_few.cuh"
 #include "norm.cuh"
 #include "rope.cuh"
 #include "scale.cuh"
@@ -33,13 +35,14 @@ constexpr int BRINGERS = 4; // warps that bring: a warpgroup, for only as such c
 #define BRINGERS_REGISTERS "56"
 
 // The operations, by the names of their kernels; rope_append_FORMAT is qk_norm_rope and append_kv_FORMAT of the keys that it turned, and
-// delta_few is delta_convolve and delta_rule_128.
+// delta_few is delta_convolve and delta_rule_128; route is sort_routes, too.
 #define EACH_OPERATION(X)                                                                                                                \
     X(add_norm) X(qk_norm_rope) X(append_kv_f16) X(append_kv_q8_0) X(append_kv_e4m3) X(rope_append_f16) X(rope_append_q8_0)               \
     X(rope_append_e4m3) X(swiglu) X(geglu) X(to_operand) X(to_rows) X(gather) X(add) X(columns) X(scale) X(add_bias) X(gated_norm)       \
-    X(ungated) X(open_gates) X(delta_few)                                                                                                 \
+    X(ungated) X(open_gates) X(delta_few) X(matmul_f32) X(route) X(experts_add)                                                           \
     X(matmul_q8) X(matmul_q4) X(matmul_q4m) X(matmul_q5) X(matmul_q5m) X(matmul_q6) X(matmul_f16)                                         \
-    X(attend_f16)
+    X(attend_f16)                                                                                                                         \
+    X(experts_q8) X(experts_q4) X(experts_q4m) X(experts_q5) X(experts_q5m) X(experts_q6) X(experts_f16) X(experts_mx4)
 #define NAME(x) OP_##x,
 enum Operation { EACH_OPERATION(NAME) };
 #undef NAME
@@ -49,6 +52,7 @@ enum Operation { EACH_OPERATION(NAME) };
 //   add_norm, qk_norm_rope     rows in x          append_kv    rows in x, KV heads in y
 //   what goes by eight values  rows in x          attend       blocks a work in x, works in y
 //   delta_few                  rows in x, sequences in y
+//   route, experts_add         rows in x          route, experts   the crowd's number in the program in y
 struct __align__(16) Instruction {
     int operation, phase, x, y;
     uint64_t args[20];
@@ -101,7 +105,7 @@ union Scratch {
 };
 
 // Rings are where pages and weights pass: bytes of a stage and stages, of weights of each using warp. A place is a ring's stage and parity.
-// Behind them each using warp has so many runs of so many rows of an operand (Rows<8>).
+// Behind them each using warp has so many runs of so many rows of an operand (Rows<8>), and last comes the crowd, where there are experts.
 struct Rings {
     int page, pages, strip, strips, runs, rows;
 
@@ -112,6 +116,7 @@ struct Rings {
     __device__ __forceinline__ uint32_t rows_of(int warp) const {
         return shared_address(stages_) + pages * page + USERS * strips * strip + warp * runs * rows * Rows<8>::ROW;
     }
+    __device__ __forceinline__ Crowd& crowd() const { return *(Crowd*)(stages_ + pages * page + USERS * (strip * strips + runs * rows * Rows<8>::ROW)); }
     static __device__ __forceinline__ int place(const Ring& r) { return 2 * r.stage + r.parity; }
 };
 __shared__ Rings rings;
@@ -286,6 +291,34 @@ __device__ __noinline__ void perform_delta(int turn, DeltaScratch& scratch) {
     delta_few(now[turn].delta(), scratch, this_block(), gridDim.x, thread());
 }
 
+template <int T>
+__device__ __noinline__ void perform_f32(int turn) {
+    const Instruction& in = now[turn];
+    int t = thread();
+    each_unit(in.i(3), t, [&](int o) {
+        if (in.i(5) == 1) multiply_f32_row(in.p<float>(0), in.p<half>(1), in.p<float>(2), in.i(3), in.i(4), in.i(6), in.f(7), o, t % 32);
+        else multiply_f32<T>(in.p<float>(0), in.p<half>(1), in.p<float>(2), in.i(3), in.i(4), in.i(5), in.i(6), in.f(7), o, t % 32);
+    });
+}
+
+__device__ __noinline__ void perform_route(int turn) {
+    const Instruction& in = now[turn];
+    const Router router{in.p<float>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.i(9) != 0, in.i(10) != 0, in.f(11), in.i(12), in.i(13)};
+    make_crowd<USERS>(rings.crowd(), router, in.x, in.y, (float*)sums_, sizeof(sums_), thread());
+}
+
+template <class L>
+__device__ __noinline__ int perform_experts(int turn, int place) {
+    int t = thread();
+    Ring weights = rings.of_weights(place, t / 32);
+    multiply_experts<L, USERS>(weights, ExpertStrips(now[turn].args, rings.crowd()), rings.rows_of(t / 32), rings.runs * rings.rows * Rows<8>::ROW, this_block(), gridDim.x, t);
+    return Rings::place(weights);
+}
+
+__device__ __noinline__ void perform_experts_add(int turn) {
+    add_experts<USING>(now[turn].args, rings.crowd(), now[turn].x, this_block(), gridDim.x, thread());
+}
+
 // perform is an instruction's part of this block, by the using threads.
 template <int T, int D>
 __device__ __forceinline__ void perform(int turn, int& pages, int& weights, Scratch<D>& scratch) {
@@ -297,13 +330,37 @@ __device__ __forceinline__ void perform(int turn, int& pages, int& weights, Scra
     case OP_attend_f16: pages = perform_attention<T, D>(turn, pages, scratch.few); break;
     case OP_add_norm: perform_norm(turn, scratch.part); break;
     case OP_delta_few: perform_delta(turn, scratch.delta); break;
+    case OP_matmul_f32: perform_f32<T>(turn); break;
+    case OP_route: perform_route(turn); break;
+    case OP_experts_add: perform_experts_add(turn); break;
+#define EXPERTS(name, L) \
+    case OP_experts_##name: weights = perform_experts<L>(turn, weights); break;
+        EACH_EXPERTS_LAYOUT(EXPERTS)
+#undef EXPERTS
     default: perform_small(turn, thread(), scratch.heads);
     }
+}
+
+// expert_strip is the bytes of a strip of experts' weights; 0: the operation has none.
+__device__ __forceinline__ int expert_strip(int operation) {
+    switch (operation) {
+#define EXPERTS(name, L) \
+    case OP_experts_##name: return L::strip;
+        EACH_EXPERTS_LAYOUT(EXPERTS)
+#undef EXPERTS
+    }
+    return 0;
 }
 
 // bring_all is a bringing warp's walk through an instruction. The first brings pages, too; each brings the weights of some using warps.
 template <int T, int D>
 __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ring& weights, const Gate& gate, bool first, int user) {
+    if (int bytes = expert_strip(in.operation)) {
+        barrier_wait(full_ + CROWD_STAGE, in.y % 2);
+        const ExpertStrips m(in.args, rings.crowd());
+        bring_experts(weights, m, bytes, this_block(), gridDim.x, user, USERS);
+        if (!m.gates() && thread() % 32 == 0) barrier_arrive(empty_ + CROWD_STAGE);
+    }
     switch (in.operation) {
 #define MATMUL(name, L)                                                                                         \
     case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), in.i(15), this_block(), gridDim.x, user); break;
@@ -311,6 +368,10 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ri
 #undef MATMUL
     case OP_add_norm: // the gain, lest it wait behind weights
         if (first && this_block() == 0 && thread() % 32 == 0) bulk_prefetch(in.p<float>(5), in.i(6) * 4);
+        break;
+    case OP_matmul_f32: // its rows: they pass no ring
+        if (first)
+            for (int o = this_block() + thread() % 32 * gridDim.x; o < in.i(3); o += 32 * gridDim.x) bulk_prefetch(in.p<float>(2) + (size_t)o * in.i(4), in.i(4) * 4);
         break;
     case OP_delta_few:
         if (first) prefetch_delta(in.delta(), this_block(), gridDim.x, thread() % 32);
@@ -340,7 +401,7 @@ template <int T, int D>
 __device__ __forceinline__ void program(const Instruction* list, int count, unsigned* counter, const Rings& r) {
     __shared__ Scratch<D> scratch;
     int t = threadIdx.x;
-    if (t == 0) ring_init(0, r.pages, 1, USERS), ring_init(r.pages, USERS * r.strips, 1, 1), opened = 0, rings = r, near_.made = 0;
+    if (t == 0) ring_init(0, r.pages, 1, USERS), ring_init(r.pages, USERS * r.strips, 1, 1), opened = 0, rings = r, near_.made = 0, crowd_init(BRINGERS);
     __syncthreads();
     const Gate gate{counter, (unsigned)list[count - 1].phase + 1};
     if (t >= USING) {

@@ -4,118 +4,17 @@
 //          (e modulo 32), ascending, then a butterfly; sums over the chosen ones by falling key. A row of which a key is NaN takes
 //          experts 0, 1 and so on at weights of NaN.
 // Needs    experts <= 1024. Formula: compute.Routing.
-#include "common.cuh"
-
-// best gives every lane the index of the largest key, of equal ones the lowest; NaN stands for nothing. -1: nothing is left.
-__device__ int best(const float* key, int n, int lane) {
-    int at = -1;
-    float top = 0;
-    for (int e = lane; e < n; e += 32) {
-        float k = key[e];
-        if (k == k && (at < 0 || k > top)) at = e, top = k;
-    }
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        int other = __shfl_xor_sync(~0u, at, step);
-        float k = __shfl_xor_sync(~0u, top, step);
-        if (other >= 0 && (at < 0 || k > top || (k == top && other < at))) at = other, top = k;
-    }
-    return at;
-}
-
-// scores makes softmax (of all) or sigmoid of the products.
-__device__ void scores(float* v, int n, bool sigmoid, int lane) {
-    if (sigmoid) {
-        for (int e = lane; e < n; e += 32) v[e] = __fdiv_rn(1.f, __fadd_rn(1.f, exp_(-v[e])));
-        return;
-    }
-    float peak = v[0], sum = 0;
-    for (int e = lane; e < n; e += 32) peak = fmaxf(peak, v[e]);
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, step));
-    for (int e = lane; e < n; e += 32) {
-        v[e] = exp_(__fsub_rn(v[e], peak));
-        sum = __fadd_rn(sum, v[e]);
-    }
-    sum = warp_sum(sum);
-    for (int e = lane; e < n; e += 32) v[e] = __fdiv_rn(v[e], sum);
-}
-
-// drop_groups takes the experts of all groups but the best away. sums is room for one value a group.
-__device__ void drop_groups(float* key, float* sums, int n, int groups, int kept, int lane) {
-    int size = n / groups;
-    for (int g = lane; g < groups; g += 32) {
-        int first = -1;
-        for (int e = 0; e < size; e++)
-            if (first < 0 || key[g * size + e] > key[g * size + first]) first = e;
-        float second = __int_as_float(0xff800000);
-        for (int e = 0; e < size; e++)
-            if (e != first) second = fmaxf(second, key[g * size + e]);
-        sums[g] = size > 1 ? __fadd_rn(key[g * size + first], second) : key[g * size + first];
-    }
-    __syncwarp();
-    uint32_t keep[32] = {};
-    for (int i = 0; i < kept; i++) {
-        int g = best(sums, groups, lane);
-        if (g < 0) break;
-        __syncwarp();
-        if (lane == 0) sums[g] = __int_as_float(0x7fc00000);
-        keep[g / 32] |= 1u << g % 32;
-        __syncwarp();
-    }
-    for (int e = lane; e < n; e += 32)
-        if (!(keep[e / size / 32] >> e / size % 32 & 1)) key[e] = __int_as_float(0x7fc00000);
-    __syncwarp();
-}
+#include "router.cuh"
 
 // Launch   grid ceil(rows/4), block 128: a warp a row; shared 4*12*n bytes. bias (of the products), choice and scales may be null.
 KERNEL(128) route(int* experts, float* weights, const float* products, const float* bias, const float* choice, const float* scales, int n, int chosen, int rows,
                   int sigmoid, int normalise, float scale, int groups, int kept) {
     start();
     extern __shared__ float room[];
-    int lane = threadIdx.x % 32, row = blockIdx.x * 4 + threadIdx.x / 32;
+    int warp = threadIdx.x / 32, row = blockIdx.x * 4 + warp;
     if (row >= rows) return;
-    float *v = room + threadIdx.x / 32 * 3 * n, *key = v + n, *sums = key + n;
-    for (int e = lane; e < n; e += 32) {
-        float l = products[(size_t)row * n + e];
-        v[e] = key[e] = bias ? __fadd_rn(l, bias[e]) : l;
-    }
-    __syncwarp();
-    bool by_score = choice || groups > 0;
-    if (by_score || sigmoid || !normalise) scores(v, n, sigmoid, lane);
-    bool nan = false;
-    for (int e = lane; e < n; e += 32) {
-        if (by_score) key[e] = choice ? __fadd_rn(v[e], choice[e]) : v[e];
-        nan = nan || key[e] != key[e];
-    }
-    __syncwarp();
-    experts += (size_t)row * chosen, weights += (size_t)row * chosen;
-    if (__any_sync(~0u, nan)) {
-        for (int j = lane; j < chosen; j += 32) experts[j] = j, weights[j] = __int_as_float(0x7fc00000);
-        return;
-    }
-    if (groups > 0) drop_groups(key, sums, n, groups, kept, lane);
-    float sum = 0, peak = 0;
-    bool exponents = normalise && !by_score && !sigmoid;
-    for (int j = 0; j < chosen; j++) { // key[j] is free once expert j has been looked at; what has been chosen goes to sums
-        int e = best(key, n, lane);
-        float w = e < 0 ? __int_as_float(0x7fc00000) : v[e]; // nothing left: a fault of the model's numbers
-        e = max(e, 0);
-        if (j == 0) peak = w;
-        if (exponents) w = exp_(__fsub_rn(w, peak));
-        sum = __fadd_rn(sum, w);
-        __syncwarp();
-        if (lane == 0) key[e] = __int_as_float(0x7fc00000), experts[j] = e, sums[j] = w;
-        __syncwarp();
-    }
-    if (sigmoid) sum = fmaxf(sum, 1e-20f);
-    for (int j = lane; j < chosen; j += 32) {
-        float w = sums[j];
-        if (normalise) w = __fdiv_rn(w, sum);
-        if (scale != 0) w = __fmul_rn(w, scale);
-        if (scales) w = __fmul_rn(w, scales[experts[j]]);
-        weights[j] = w;
-    }
+    const Router r{products, bias, choice, scales, n, chosen, sigmoid != 0, normalise != 0, scale, groups, kept};
+    r.route(experts + (size_t)row * chosen, weights + (size_t)row * chosen, row, room + warp * 3 * n, threadIdx.x % 32);
 }
 
 // sort_routes: place[row*chosen + j] is where row's j-th expert has it, from[place] the row; experts ascending. work[0].x is the number of

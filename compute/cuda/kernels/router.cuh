@@ -1,0 +1,118 @@
+// A row's choice of experts, by a warp: router.cu states the order.
+#pragma once
+#include "common.cuh"
+
+// rank_of orders keys: the larger the higher, zeros alike, 0 for NaN, which stands for nothing.
+__device__ __forceinline__ uint32_t rank_of(float key) {
+    uint32_t bits = __float_as_uint(__fadd_rn(key, 0.f));
+    return key != key ? 0 : bits >> 31 ? ~bits : bits | 1u << 31;
+}
+
+// best gives every lane the index of the largest key, of equal ones the lowest. -1: nothing is left.
+__device__ __forceinline__ int best(const float* key, int n, int lane) {
+    uint32_t at = ~0u, top = 0;
+    for (int e = lane; e < n; e += 32) {
+        uint32_t rank = rank_of(key[e]);
+        if (rank > top) at = e, top = rank;
+    }
+    uint32_t most = __reduce_max_sync(~0u, top);
+    return most == 0 ? -1 : (int)__reduce_min_sync(~0u, top == most ? at : ~0u);
+}
+
+// scores makes softmax (of all) or sigmoid of the products.
+__device__ __forceinline__ void scores(float* v, int n, bool sigmoid, int lane) {
+    if (sigmoid) {
+        for (int e = lane; e < n; e += 32) v[e] = __fdiv_rn(1.f, __fadd_rn(1.f, exp_(-v[e])));
+        return;
+    }
+    float peak = v[0], sum = 0;
+    for (int e = lane; e < n; e += 32) peak = fmaxf(peak, v[e]);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, step));
+    for (int e = lane; e < n; e += 32) {
+        v[e] = exp_(__fsub_rn(v[e], peak));
+        sum = __fadd_rn(sum, v[e]);
+    }
+    sum = warp_sum(sum);
+    for (int e = lane; e < n; e += 32) v[e] = __fdiv_rn(v[e], sum);
+}
+
+constexpr uint32_t KEPT = 0x7fc00001; // in the place of a group's sum: a NaN that no sum is
+
+// drop_groups takes the experts of all groups but the best away. sums is room for one value a group.
+__device__ __forceinline__ void drop_groups(float* key, float* sums, int n, int groups, int kept, int lane) {
+    int size = n / groups;
+    for (int g = lane; g < groups; g += 32) {
+        int first = -1;
+        for (int e = 0; e < size; e++)
+            if (first < 0 || key[g * size + e] > key[g * size + first]) first = e;
+        float second = __int_as_float(0xff800000);
+        for (int e = 0; e < size; e++)
+            if (e != first) second = fmaxf(second, key[g * size + e]);
+        sums[g] = size > 1 ? __fadd_rn(key[g * size + first], second) : key[g * size + first];
+    }
+    __syncwarp();
+    for (int i = 0; i < kept; i++) {
+        int g = best(sums, groups, lane);
+        if (g < 0) break;
+        __syncwarp();
+        if (lane == 0) sums[g] = __uint_as_float(KEPT);
+        __syncwarp();
+    }
+    for (int e = lane; e < n; e += 32)
+        if (__float_as_uint(sums[e / size]) != KEPT) key[e] = __int_as_float(0x7fc00000);
+    __syncwarp();
+}
+
+// Router is how rows choose: the arguments of route.
+struct Router {
+    const float *products, *bias, *choice, *scales;
+    int n, chosen;
+    bool sigmoid, normalise;
+    float scale;
+    int groups, kept;
+
+    // route gives a row's experts and their weights. `room` is 3*n floats of shared memory; a whole warp calls it.
+    __device__ __forceinline__ void route(int* experts, float* weights, int row, float* room, int lane) const {
+        float *v = room, *key = v + n, *sums = key + n;
+        for (int e = lane; e < n; e += 32) {
+            float l = products[(size_t)row * n + e];
+            v[e] = key[e] = bias ? __fadd_rn(l, bias[e]) : l;
+        }
+        __syncwarp();
+        bool by_score = choice || groups > 0;
+        if (by_score || sigmoid || !normalise) scores(v, n, sigmoid, lane);
+        bool nan = false;
+        for (int e = lane; e < n; e += 32) {
+            if (by_score) key[e] = choice ? __fadd_rn(v[e], choice[e]) : v[e];
+            nan = nan || key[e] != key[e];
+        }
+        __syncwarp();
+        if (__any_sync(~0u, nan)) {
+            for (int j = lane; j < chosen; j += 32) experts[j] = j, weights[j] = __int_as_float(0x7fc00000);
+            return;
+        }
+        if (groups > 0) drop_groups(key, sums, n, groups, kept, lane);
+        float sum = 0, peak = 0;
+        bool exponents = normalise && !by_score && !sigmoid;
+        for (int j = 0; j < chosen; j++) { // key[j] is free once expert j has been looked at; what has been chosen goes to sums
+            int e = best(key, n, lane);
+            float w = e < 0 ? __int_as_float(0x7fc00000) : v[e]; // nothing left: a fault of the model's numbers
+            e = max(e, 0);
+            if (j == 0) peak = w;
+            if (exponents) w = exp_(__fsub_rn(w, peak));
+            sum = __fadd_rn(sum, w);
+            __syncwarp();
+            if (lane == 0) key[e] = __int_as_float(0x7fc00000), experts[j] = e, sums[j] = w;
+            __syncwarp();
+        }
+        if (sigmoid) sum = fmaxf(sum, 1e-20f);
+        for (int j = lane; j < chosen; j += 32) {
+            float w = sums[j];
+            if (normalise) w = __fdiv_rn(w, sum);
+            if (scale != 0) w = __fmul_rn(w, scale);
+            if (scales) w = __fmul_rn(w, scales[experts[j]]);
+            weights[j] = w;
+        }
+    }
+};
