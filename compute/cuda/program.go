@@ -198,6 +198,10 @@ func (p *draft) add(l *launch) bool {
 	case tile != 0:
 		p.tile = tile
 		follows = p.last("matmul_") && p.list[len(p.list)-1].operand() == in.operand()
+	case name == "add_bias": // with others of its phase, however late somebody reads the sum
+		in.x, in.phase = in.y, p.made(l.args[0])+1
+		p.insert(p.end(in.phase), in, l)
+		return true
 	case operations[op].perRow:
 		in.x = in.y // rows
 	case strings.HasPrefix(name, "append_kv_") && p.last("qk_norm_rope"):
