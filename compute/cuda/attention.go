@@ -7,13 +7,31 @@ import (
 	"memra/compute"
 )
 
-// AppendKV rounds to the cache's format.
+// AppendKV rounds to the cache's format. Keys that the launch before has turned it stores, too.
 func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 	m, in, t := kv.Memory.(*kvMemory), s.batch(b), s.tables(kv)
 	s.appends(b, kv)
-	s.launch("append_kv_"+kvFormats[m.shape.Format], shape{grid: grid(k.Rows, m.shape.Heads), block: 32},
-		m.at.arg(), s.asRows(k).arg(), s.asRows(v).arg(), in.positions.arg(), in.slots.arg(), t.at.arg(),
-		i32(t.stride), i32(m.shape.Layers), i32(kv.Layer), i32(m.shape.HeadDim))
+	format, keys, values := kvFormats[m.shape.Format], s.asRows(k), s.asRows(v)
+	pages := []arg{in.slots.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(kv.Layer)}
+	if turned := s.turned(keys, in.positions, m.shape.Heads); turned != nil {
+		sh := shape{grid: [3]int{int(turned.grid[0]), int(turned.grid[1])}, block: int(turned.block[0])}
+		turned.set(s.kernel("rope_append_"+format), sh, append(append(turned.arguments(), m.at.arg(), values.arg()), pages...))
+		return
+	}
+	s.launch("append_kv_"+format, shape{grid: grid(k.Rows, m.shape.Heads), block: 32},
+		append(append([]arg{m.at.arg(), keys.arg(), values.arg(), in.positions.arg()}, pages...), i32(m.shape.HeadDim))...)
+}
+
+// turned is the last launch, if it has turned these keys; nil: it has not.
+func (s *step) turned(keys, positions pointer, heads int) *launch {
+	if len(s.launches) == 0 {
+		return nil
+	}
+	l := &s.launches[len(s.launches)-1]
+	if l.kernel.name != "qk_norm_rope" || pointer(l.args[ropeKeys]) != keys || pointer(l.args[ropePositions]) != positions || l.args[ropeKVHeads] != uint64(heads) {
+		return nil
+	}
+	return l
 }
 
 // Attention gives an operand. Where the fast kernels exist, the batch is cut into their work (attention_plan.go); otherwise each row

@@ -281,6 +281,9 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	for format := range kvFormats {
+		newTurner(t, d, format, 64).run(t, d, 4, false)
+	}
 	launchDelta(t, d)
 	launchExperts(t, d)
 	units, err := artefact.Read(built())

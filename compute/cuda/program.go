@@ -31,9 +31,9 @@ var programLayouts = []*layout{layoutQ8, layoutQ4, layoutQ4M, layoutQ5, layoutQ5
 // operation is what a program can do: a kernel of its name computes the same.
 type operation struct {
 	name   string // of kernels/program.cuh
-	kernel string // "": no launch is recorded as such
-	params int    // of the kernel, lest one be added that the program does not know
-	perRow bool   // launched by perRow: y of the grid is rows
+	kernel string
+	params int  // of the kernel, lest one be added that the program does not know
+	perRow bool // launched by perRow: y of the grid is rows
 }
 
 // operations are EACH_OPERATION of kernels/program.cuh, in its order.
@@ -48,7 +48,7 @@ var operations = func() (all []operation) {
 		add("append_kv_"+f, "append_kv_"+f, 10)
 	}
 	for _, f := range []string{"f16", "q8_0", "e4m3"} {
-		add("rope_append_"+f, "", 19)
+		add("rope_append_"+f, "rope_append_"+f, 19)
 	}
 	addPerRow("swiglu", 6)
 	addPerRow("geglu", 6)
@@ -78,11 +78,10 @@ var operations = func() (all []operation) {
 
 // Arguments of kernels that a program looks at.
 const (
-	ropeKeys, ropeHeads, ropeKVHeads, ropeDim                                                                 = 1, 6, 7, 8
-	appendPages, appendKeys, appendValues, appendSlots, appendTables, appendStride, appendLayers, appendLayer = 0, 1, 2, 4, 5, 6, 7, 8
-	matmulOperand, matmulRows                                                                                 = 12, 15
-	floatOperand, floatTile                                                                                   = 1, 6 // of matmul_f32
-	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim                                    = 2, 9, 10, 11, 17
+	ropeKeys, ropePositions, ropeKVHeads, ropeDim                          = 1, 2, 7, 8
+	matmulOperand, matmulRows                                              = 12, 15
+	floatOperand, floatTile                                                = 1, 6 // of matmul_f32
+	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim = 2, 9, 10, 11, 17
 )
 
 // programDims are the widths of heads that there are programs for; programTurned is the widest head that they turn.
@@ -107,7 +106,7 @@ type draft struct {
 	deltas [2]uint64 // rows and page tables of its delta nets; 0: none yet
 	crowd  crowdDraft
 	list   []instruction
-	of     []launch // what the instructions came from, a launch each but for appends that joined a rotation
+	of     []launch // what the instructions came from, a launch each but for delta rules that joined a convolution
 	phase  int32
 }
 
@@ -176,7 +175,7 @@ func (p *draft) add(l *launch) bool {
 	in := instruction{operation: int32(op), x: int32(l.grid[0]), y: int32(l.grid[1]), args: l.args}
 	follows := false // it needs nothing that the instruction before makes in another block
 	switch {
-	case name == "qk_norm_rope" && l.args[ropeDim] > programTurned:
+	case (name == "qk_norm_rope" || strings.HasPrefix(name, "rope_append_")) && l.args[ropeDim] > programTurned:
 		return false
 	case name == "delta_convolve":
 		deltas := [2]uint64{l.args[convolveRows], l.args[convolveTables]}
@@ -204,14 +203,6 @@ func (p *draft) add(l *launch) bool {
 		return true
 	case operations[op].perRow:
 		in.x = in.y // rows
-	case strings.HasPrefix(name, "append_kv_") && p.last("qk_norm_rope"):
-		if rope := &p.list[len(p.list)-1]; rope.args[ropeKeys] == in.args[appendKeys] && rope.args[ropeKVHeads] == uint64(in.y) {
-			rope.operation = int32(slices.IndexFunc(operations, func(o operation) bool { return o.name == "rope_append_"+name[len("append_kv_"):] }))
-			rope.args[12], rope.args[13], rope.args[14], rope.args[15] = in.args[appendPages], in.args[appendValues], in.args[appendSlots], in.args[appendTables]
-			rope.args[16], rope.args[17], rope.args[18] = in.args[appendStride], in.args[appendLayers], in.args[appendLayer]
-			p.of = append(p.of, *l)
-			return true
-		}
 	}
 	if len(p.list) > 0 && !follows {
 		p.phase++

@@ -20,7 +20,7 @@
 #include "gated_norm.cuh"
 #include "matmul_f32_few.cuh"
 #include "norm.cuh"
-#include "rope.cuh"
+#include "rope_append.cuh"
 #include "scale.cuh"
 #include "strips.cuh"
 #include "sum.cuh"
@@ -34,8 +34,7 @@ constexpr int BRINGERS = 4; // warps that bring: a warpgroup, for only as such c
 #define USERS_REGISTERS "224"
 #define BRINGERS_REGISTERS "56"
 
-// The operations, by the names of their kernels; rope_append_FORMAT is qk_norm_rope and append_kv_FORMAT of the keys that it turned, and
-// delta_few is delta_convolve and delta_rule_128; route is sort_routes, too.
+// The operations, by the names of their kernels; delta_few is delta_convolve and delta_rule_128, route is sort_routes, too.
 #define EACH_OPERATION(X)                                                                                                                \
     X(add_norm) X(qk_norm_rope) X(append_kv_f16) X(append_kv_q8_0) X(append_kv_e4m3) X(rope_append_f16) X(rope_append_q8_0)               \
     X(rope_append_e4m3) X(swiglu) X(geglu) X(to_operand) X(to_rows) X(gather) X(add) X(columns) X(scale) X(add_bias) X(gated_norm)       \
@@ -49,7 +48,8 @@ enum Operation { EACH_OPERATION(NAME) };
 
 // An instruction is an operation and the arguments of its kernel, and of what its grid says:
 //
-//   add_norm, qk_norm_rope     rows in x          append_kv    rows in x, KV heads in y
+//   add_norm, qk_norm_rope,    rows in x          append_kv    rows in x, KV heads in y
+//   rope_append
 //   what goes by eight values  rows in x          attend       blocks a work in x, works in y
 //   delta_few                  rows in x, sequences in y
 //   route, experts_add         rows in x          route, experts   the crowd's number in the program in y
@@ -145,16 +145,9 @@ __device__ __forceinline__ void each_unit(int units, int t, F f) {
 
 template <class P>
 __device__ __forceinline__ void rope_append(const Instruction& in, int t, float* v) {
-    int heads = in.i(6), kvHeads = in.i(7), dim = in.i(8);
-    each_unit(in.x * (heads + kvHeads), t, [&](int unit) {
-        int row = unit / (heads + kvHeads), h = unit % (heads + kvHeads), slot = in.p<int>(14)[row], page = -1;
-        if (h >= heads && slot >= 0) page = in.p<int>(15)[(size_t)slot * in.i(16) + in.p<int>(2)[row] / PAGE]; // on its way meanwhile
-        rope_head(in.p<float>(0), in.p<float>(1), in.p<int>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), heads, kvHeads, dim, in.i(9), in.i(10), in.f(11), row, h,
-                  t % 32, v);
-        __syncwarp();
-        const float* values = in.p<float>(13) + ((size_t)row * kvHeads + h - heads) * dim;
-        if (page >= 0) append_head<P>(in.p<uint8_t>(12), v, values, page, in.p<int>(2)[row], in.i(17), in.i(18), dim, h - heads, kvHeads, t % 32); // v: its key
-    });
+    const RopeAppend r{in.p<float>(0), in.p<float>(1), in.p<int>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.i(8), in.i(9), in.i(10),
+                       in.f(11), in.p<uint8_t>(12), in.p<float>(13), in.p<int>(14), in.p<int>(15), in.i(16), in.i(17), in.i(18)};
+    each_unit(in.x * (r.heads + r.kvHeads), t, [&](int unit) { r.head<P>(unit / (r.heads + r.kvHeads), unit % (r.heads + r.kvHeads), t % 32, v); });
 }
 
 template <class P>
