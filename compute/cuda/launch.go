@@ -6,7 +6,7 @@ import (
 )
 
 // maxArgs is the most parameters that a kernel may have.
-const maxArgs = 20
+const maxArgs = 24
 
 // kernel is a function of a loaded module.
 type kernel struct {

@@ -55,6 +55,7 @@ type siblings struct {
 
 // How matmul_hopper.cu shares its work: the constants there.
 const (
+	maxSiblings   = 4   // of a launch
 	hopperStages  = 16  // at most, of both rings
 	hopperSegment = 512 // of K
 )
@@ -65,7 +66,7 @@ func (s *step) hopper(rows int, in *buffer, p sibling) {
 		return
 	}
 	g := &s.siblings
-	again := len(g.all) > 0 && g.launch == len(s.launches)-1 && g.operand == in.operand && len(g.all) < 3 &&
+	again := len(g.all) > 0 && g.launch == len(s.launches)-1 && g.operand == in.operand && len(g.all) < maxSiblings &&
 		g.all[0].w.layout == p.w.layout && g.all[0].w.k == p.w.k
 	if !again {
 		*g = siblings{launch: len(s.launches), operand: in.operand, all: g.all[:0]}
@@ -116,15 +117,15 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 			return err
 		}
 	}
-	var args [19]arg
-	for i := range 3 {
+	var args [4*maxSiblings + 7]arg
+	for i := range maxSiblings {
 		var p sibling
 		if p.w = new(packed); i < len(all) {
 			p = all[i]
 		}
 		copy(args[4*i:], []arg{p.y.arg(), p.w.data.arg(), p.w.scales.arg(), i32(p.w.n)})
 	}
-	copy(args[12:], []arg{in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), i32(whole), i32(stages), f32(1 / in.scale)})
+	copy(args[4*maxSiblings:], []arg{in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), i32(whole), i32(stages), f32(1 / in.scale)})
 	kernel := s.kernel(w.layout.hopper[bits.TrailingZeros(uint(in.tile/8))])
 	l.set(kernel, shape{grid: grid(blocks, 1), block: threads, shared: stages*stage + weights}, args[:])
 	return nil

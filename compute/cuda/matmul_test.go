@@ -180,7 +180,7 @@ func TestSiblingsAreOneLaunch(t *testing.T) {
 		name    string
 		weights []compute.Weight
 		want    int
-	}{{"q, k, v", []compute.Weight{q, k, v}, 1}, {"four", []compute.Weight{q, k, v, q}, 2}, {"another layout", []compute.Weight{q, k, other}, 2}} {
+	}{{"q, k, v", []compute.Weight{q, k, v}, 1}, {"four", []compute.Weight{q, k, v, q}, 1}, {"five", []compute.Weight{q, k, v, q, k}, 2}, {"another layout", []compute.Weight{q, k, other}, 2}} {
 		_, err := d.Run(func(ops compute.Ops) compute.Tensor {
 			s := ops.(*step)
 			x, _ := s.newOperand(3, 512, 1)

@@ -67,7 +67,7 @@ var operations = func() (all []operation) {
 	add("route", "route", 14)
 	add("experts_add", "experts_add", 8)
 	for _, l := range programLayouts {
-		add("matmul_"+l.name, "matmul_hopper_"+l.name, 19)
+		add("matmul_"+l.name, "matmul_hopper_"+l.name, 23)
 	}
 	add("attend_f16", "attend_few_f16", 18)
 	for _, l := range expertLayouts {
@@ -79,7 +79,7 @@ var operations = func() (all []operation) {
 // Arguments of kernels that a program looks at.
 const (
 	ropeKeys, ropePositions, ropeKVHeads, ropeDim                          = 1, 2, 7, 8
-	matmulOperand, matmulRows                                              = 12, 15
+	matmulOperand, matmulRows                                              = 16, 19
 	floatOperand, floatTile                                                = 1, 6 // of matmul_f32
 	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim = 2, 9, 10, 11, 17
 )

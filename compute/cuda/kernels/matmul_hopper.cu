@@ -32,9 +32,10 @@ __device__ void matmul(const Matmul<GROUPS<T>>& mm, const uint8_t* x, float* par
 #define MATMUL(name, L, T)                                                                                                                \
     extern "C" __global__ void __launch_bounds__(Plan<L, T, GROUPS<T>>::threads, Plan<L, T, GROUPS<T>>::blocks)                                                 \
         matmul_hopper_##name##_##T(float* y0, const uint8_t* w0, const float* s0, int n0, float* y1, const uint8_t* w1, const float* s1,  \
-                                   int n1, float* y2, const uint8_t* w2, const float* s2, int n2, const uint8_t* x, float* partials,      \
-                                   int ktiles, int rows, int whole, int stages, float unscale) {                                          \
-        const Matmul<GROUPS<T>> mm{{{y0, w0, s0, n0}, {y1, w1, s1, n1}, {y2, w2, s2, n2}}, (rows + T - 1) / T};                                      \
+                                   int n1, float* y2, const uint8_t* w2, const float* s2, int n2, float* y3, const uint8_t* w3,           \
+                                   const float* s3, int n3, const uint8_t* x, float* partials, int ktiles, int rows, int whole, int stages, \
+                                   float unscale) {                                                                                      \
+        const Matmul<GROUPS<T>> mm{{{y0, w0, s0, n0}, {y1, w1, s1, n1}, {y2, w2, s2, n2}, {y3, w3, s3, n3}}, (rows + T - 1) / T};          \
         matmul<L, T>(mm, x, partials, ktiles, rows, T > 16 ? whole : 0, stages, unscale);                                                  \
     }
 #define EACH_TILE(name, L) MATMUL(name, L, 8) MATMUL(name, L, 16) MATMUL(name, L, 32) MATMUL(name, L, 64) MATMUL(name, L, 128)

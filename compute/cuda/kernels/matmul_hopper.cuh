@@ -1,4 +1,4 @@
-// A matmul on Hopper, as one block of many sees it: y = x·Wᵀ for operands of tiles of T rows (8 to 128), up to three weights of one
+// A matmul on Hopper, as one block of many sees it: y = x·Wᵀ for operands of tiles of T rows (8 to 128), up to four weights of one
 // layout at once.
 //
 //       K →  segment 0 (512)   segment 1         a block: G warpgroups (2, or 4), 64 outputs each, dequantise W in registers
@@ -36,11 +36,11 @@ struct Sibling {
 
 template <int G>
 struct Matmul {
-    Sibling sibling[3];
+    Sibling sibling[4];
     int row_tiles;
 
     __device__ int outputs(int i) const { return (sibling[i].n + 64 * G - 1) / (64 * G); } // tiles of 64*G
-    __device__ int tiles() const { return (outputs(0) + outputs(1) + outputs(2)) * row_tiles; }
+    __device__ int tiles() const { return (outputs(0) + outputs(1) + outputs(2) + outputs(3)) * row_tiles; }
     // find gives the weight of a tile, the tile's first output and its tile of rows.
     __device__ const Sibling& find(int tile, int& output, int& row_tile) const {
         int o = tile / row_tiles;

@@ -1,4 +1,4 @@
-// A matmul of few rows, as one block of many that stay sees it: y = x·Wᵀ for an operand of one tile of T rows (8 or 16), up to three
+// A matmul of few rows, as one block of many that stay sees it: y = x·Wᵀ for an operand of one tile of T rows (8 or 16), up to four
 // weights of one layout at once.
 //
 //        K →   segment 0   segment 1         a block: strips of 16 outputs next to each other, all of K
@@ -20,14 +20,14 @@ constexpr int CHUNK = 16 << 10;   // bytes of a chunk's sums; while one is added
 constexpr int FLIGHT = 2;         // stages on their way to a warp, at most: what others wait for waits behind them
 __shared__ float4 sums_[2][CHUNK / 16];
 
-// Strips are the strips of up to three weights, numbered through: y [rows, n], w, scales and n of each lie in args.
+// Strips are the strips of up to four weights, numbered through: y [rows, n], w, scales and n of each lie in args.
 struct Strips {
     const uint64_t* args;
     int ktiles;
 
     __device__ int outputs(int i) const { return (int)args[4 * i + 3]; }
     __device__ int strips(int i) const { return (outputs(i) + 15) / 16; }
-    __device__ int count() const { return strips(0) + strips(1) + strips(2); }
+    __device__ int count() const { return strips(0) + strips(1) + strips(2) + strips(3); }
     __device__ int segments() const { return (ktiles + SEGMENT - 1) / SEGMENT; }
     __device__ int tiles(int segment) const { return min(SEGMENT, ktiles - segment * SEGMENT); }
     // find gives the weight of a strip, which becomes the number in it.
