@@ -7,31 +7,35 @@ import (
 	"memra/compute"
 )
 
-// AppendKV rounds to the cache's format. Keys that the launch before has turned it stores, too.
+// AppendKV rounds to the cache's format. Keys that the last launch has turned it stores in turning them.
 func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 	m, in, t := kv.Memory.(*kvMemory), s.batch(b), s.tables(kv)
 	s.appends(b, kv)
-	format, keys, values := kvFormats[m.shape.Format], s.asRows(k), s.asRows(v)
+	format, keys := kvFormats[m.shape.Format], s.asRows(k)
+	rope, turned := s.turning(keys, in.positions, m.shape.Heads)
+	values := s.asRows(v) // may take launches of its own
 	pages := []arg{in.slots.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(kv.Layer)}
-	if turned := s.turned(keys, in.positions, m.shape.Heads); turned != nil {
-		sh := shape{grid: [3]int{int(turned.grid[0]), int(turned.grid[1])}, block: int(turned.block[0])}
-		turned.set(s.kernel("rope_append_"+format), sh, append(append(turned.arguments(), m.at.arg(), values.arg()), pages...))
+	if turned {
+		sh := shape{grid: [3]int{int(rope.grid[0]), int(rope.grid[1])}, block: int(rope.block[0])}
+		s.launch("rope_append_"+format, sh, append(append(rope.arguments(), m.at.arg(), values.arg()), pages...)...)
 		return
 	}
 	s.launch("append_kv_"+format, shape{grid: grid(k.Rows, m.shape.Heads), block: 32},
 		append(append([]arg{m.at.arg(), keys.arg(), values.arg(), in.positions.arg()}, pages...), i32(m.shape.HeadDim))...)
 }
 
-// turned is the last launch, if it has turned these keys; nil: it has not.
-func (s *step) turned(keys, positions pointer, heads int) *launch {
-	if len(s.launches) == 0 {
-		return nil
+// turning takes the last launch back, if it turns these keys.
+func (s *step) turning(keys, positions pointer, heads int) (rope launch, turned bool) {
+	last := len(s.launches) - 1
+	if last < 0 {
+		return rope, false
 	}
-	l := &s.launches[len(s.launches)-1]
-	if l.kernel.name != "qk_norm_rope" || pointer(l.args[ropeKeys]) != keys || pointer(l.args[ropePositions]) != positions || l.args[ropeKVHeads] != uint64(heads) {
-		return nil
+	rope = s.launches[last]
+	if rope.kernel.name != "qk_norm_rope" || pointer(rope.args[ropeKeys]) != keys || pointer(rope.args[ropePositions]) != positions || rope.args[ropeKVHeads] != uint64(heads) {
+		return rope, false
 	}
-	return l
+	s.launches = s.launches[:last]
+	return rope, true
 }
 
 // Attention gives an operand. Where the fast kernels exist, the batch is cut into their work (attention_plan.go); otherwise each row

@@ -89,7 +89,11 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 	case 128:
 		depth, held, threads, perMultiprocessor, budget = 1, 3, 384, 1, 208<<10
 	}
-	stage, weights := depth*2*tileK*in.tile, held*w.layout.piece()*outputs/tileK*w.layout.bytes
+	stage, weights := depth*2*tileK*in.tile, w.layout.piece()*outputs/tileK*w.layout.bytes
+	if in.tile == 64 && weights <= 48<<10 {
+		held = 3
+	}
+	weights *= held
 	stages := min(hopperStages-held, (budget-weights)/stage)
 
 	tiles, segments := 0, ceilDiv(w.k, hopperSegment)

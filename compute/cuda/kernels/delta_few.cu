@@ -12,7 +12,7 @@
 #include "delta_few.cuh"
 #include "thread.cuh"
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(256, 4)
     delta_few_128(float* spare, int grouped, float* out, const float* x, const float* w, const float* beta, const float* alpha, const float* a, const float* dt,
                   uint8_t* memory, const int* rows, int layers, int layer, int keyHeads, int valueHeads, int taps, float eps) {
     __shared__ DeltaScratch scratch;

@@ -58,7 +58,7 @@ struct Plan {
     static constexpr bool wide = T >= 64; // needs more registers than an equal share
     static constexpr int KT = T <= 32 ? 2 : 1, KW = PIECE<L>;
     static constexpr int x = T * TILE_K * 2, rows = KT * x, strip = KW * L::strip, weights = 4 * G * strip; // bytes of a tile and of stages
-    static constexpr int held = T <= 64 ? 2 : 3;                                                            // stages of W
+    static constexpr int held = T > 64 || T == 64 && weights <= 48 << 10 ? 3 : 2;                            // stages of W
     static constexpr int threads = 128 * G + (wide ? 128 : 64), blocks = T <= 32 ? 2 : 1;
     static constexpr int slot = G * 64 * T; // floats
 };
