@@ -23,6 +23,7 @@ const (
 	programUsers    = 8         // warps that compute: USERS of kernels/program.cuh
 	programBringers = 4         // warps that bring what those need
 	programPages    = 10        // of the KV cache for each of its blocks, beyond which attention is faster as a kernel
+	programFloats   = 8         // rows of an operand's tile that is multiplied by float32, beyond which that is faster as a kernel
 )
 
 // programLayouts are the packed forms that it multiplies by.
@@ -155,7 +156,7 @@ func (p *draft) add(l *launch) bool {
 	} else if name == "matmul_f32" {
 		tile = int(l.args[floatTile])
 	}
-	if tile != 0 && (!slices.Contains(programTiles, tile) || p.tile != 0 && p.tile != tile) {
+	if tile != 0 && (!slices.Contains(programTiles, tile) || p.tile != 0 && p.tile != tile || name == "matmul_f32" && tile > programFloats) {
 		return false
 	}
 	if rest, ok := strings.CutPrefix(name, "attend_few_"); ok {

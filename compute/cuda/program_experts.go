@@ -10,7 +10,7 @@ import (
 
 const (
 	crowdRows  = 16      // at most
-	crowdPairs = 256     // of rows and their experts, at most: PAIRS of kernels/experts_few.cuh
+	crowdPairs = 32      // of rows and their experts, beyond which kernels are faster; at most PAIRS of kernels/experts_few.cuh
 	crowdBytes = 4 << 10 // of shared memory: its Crowd fits
 )
 

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"memra/compute"
@@ -127,12 +128,13 @@ func (m *mixture) forward(ops compute.Ops, b *compute.Batch) compute.Tensor {
 	return ops.Logits(b, n, m.embed)
 }
 
+// A step of few rows is one program; with more pairs of row and expert the experts stay kernels.
 func TestAMixtureIsOneProgram(t *testing.T) {
 	for _, shape := range mixtureShapes() {
 		f := newFake()
 		d := openFake(t, f)
 		m := newMixture(t, d, shape, 16)
-		for _, rows := range []int{1, 3, 8, 9, 16} {
+		for _, rows := range []int{1, 3, 4, 8, 9, 16} {
 			for range 3 { // launched, captured, replayed
 				f.issued = nil
 				if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsFrom(3, 1, rows, 0)) }); err != nil {
@@ -143,9 +145,14 @@ func TestAMixtureIsOneProgram(t *testing.T) {
 			for _, l := range f.issued {
 				names = append(names, l.kernel.name)
 			}
-			tile := tileRows(rows)
-			if want := []string{"embed_f16", fmt.Sprintf("program_%d_64", tile)}; !slices.Equal(names, want) {
-				t.Errorf("%s, %d rows: a step is %v, want %v", shape.name, rows, names, want)
+			one := slices.Equal(names, []string{"embed_f16", fmt.Sprintf("program_%d_64", tileRows(rows))})
+			few := rows*shape.routing.Chosen <= crowdPairs
+			floats := shape.router == gguf.F32 && rows > programFloats
+			if want := few && !floats; one != want {
+				t.Errorf("%s, %d rows: a step is %v; one program: %v, want %v", shape.name, rows, names, one, want)
+			}
+			if kernels := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "experts_") }); kernels == few {
+				t.Errorf("%s, %d rows: a step is %v; experts as kernels: %v, want %v", shape.name, rows, names, kernels, !few)
 			}
 		}
 	}
