@@ -101,10 +101,17 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 		tiles += ceilDiv(p.w.n, outputs) * ceilDiv(rows, in.tile)
 	}
 	blocks := s.multiprocessors * perMultiprocessor
-	whole := 0 // tiles
+	// As many tiles are whole as keep most blocks busy. Of 64 rows fewer do: sharing costs twice what it costs of 32.
+	whole, least := 0, blocks*3/4
+	switch in.tile {
+	case 32:
+		least = blocks * 5 / 8
+	case 64:
+		least = blocks * 3 / 8
+	}
 	if in.tile > 16 {
 		whole = tiles / blocks * blocks
-		if 4*(tiles-whole) >= 3*blocks || in.tile == 128 && whole > 0 {
+		if tiles-whole >= least || in.tile == 128 && whole > 0 {
 			whole = tiles
 		}
 	}
