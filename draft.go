@@ -23,8 +23,9 @@ const (
 // ErrVocabulary is wrapped by the error of a draft model whose tokens are not the model's.
 var ErrVocabulary = errors.New("the draft model has another vocabulary")
 
-// mostDrafts is Options.DraftMax unless given: deeper drafts come true too seldom to pay, but for texts that repeat.
-const mostDrafts = 8
+// DefaultDraftMax is Options.DraftMax unless given: with the row before them as many rows as a step of few has on any device. Only texts that
+// repeat make so deep drafts pay.
+const DefaultDraftMax = 15
 
 // drafting is what guesses tokens ahead.
 type drafting struct {
@@ -39,8 +40,8 @@ type drafting struct {
 // openDraft finds out what guesses for a model that is open, and opens that. small is the draft model's file, nil where none is named.
 func (m *machine) openDraft(o Options, small file) (err error) {
 	d := &m.drafting
-	if d.most = cmp.Or(o.DraftMax, mostDrafts); d.most < 0 || d.most > spec.MostDepth {
-		return fmt.Errorf("memra: up to %d tokens guessed ahead, want 1 to %d, or 0 for %d", d.most, spec.MostDepth, mostDrafts)
+	if d.most = cmp.Or(o.DraftMax, DefaultDraftMax); d.most < 0 || d.most > spec.MostDepth {
+		return fmt.Errorf("memra: up to %d tokens guessed ahead, want 1 to %d, or 0 for %d", d.most, spec.MostDepth, DefaultDraftMax)
 	}
 	layer, ok := m.model.Family.(model.Drafter)
 	has := ok && len(layer.DraftState()) > 0

@@ -46,7 +46,7 @@ type Options struct {
 	// Draft says what guesses tokens ahead, so that several are computed at once where that pays: DraftAuto, the default, DraftMTP,
 	// DraftLookup, DraftOff, or the path of a smaller model of the same vocabulary. The output is the same.
 	Draft    string
-	DraftMax int // the most tokens guessed ahead of a sequence; 0: 8
+	DraftMax int // the most tokens guessed ahead of a sequence; 0: DefaultDraftMax
 
 	Log *slog.Logger // hears what was chosen and why; nil: slog.Default()
 

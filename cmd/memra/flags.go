@@ -96,7 +96,7 @@ type draftFlags struct {
 // add adds --draft and --draft-max.
 func (f *draftFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kind, "draft", memra.DraftAuto, "what guesses tokens ahead, so that several are computed at once: auto, mtp (a layer of the model's), lookup (the text itself), off, or a smaller model's file; the output does not depend on it")
-	cmd.Flags().IntVar(&f.most, "draft-max", 8, "most tokens guessed ahead")
+	cmd.Flags().IntVar(&f.most, "draft-max", memra.DefaultDraftMax, "most tokens guessed ahead")
 	must(cmd.RegisterFlagCompletionFunc("draft", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{memra.DraftAuto, memra.DraftMTP, memra.DraftLookup, memra.DraftOff}, cobra.ShellCompDirectiveDefault // and files
 	}))
