@@ -38,6 +38,7 @@ type Engine struct {
 	scheduler *scheduler    // the goroutine's own, like the device and the pool
 	wake      chan struct{} // holds an element if the goroutine has reason to look
 	stopped   chan struct{} // closed when it has ended
+	after     time.Duration // the goroutine's own: what it had to do since the last step was computed
 
 	// Also the goroutine's own: requests whose prefix is on disk (prefix.go).
 	fetching []*Answer      // the first is being read, if anything is
@@ -143,19 +144,25 @@ func (e *Engine) work() {
 
 // step plans and computes one step, and tells the answers; false: there is nothing to compute. took measures time.
 func (e *Engine) step(took func(time.Time) time.Duration) bool {
-	e.scheduler.drafts.draft(e.scheduler.running)
+	e.scheduler.drafts.draft(e.scheduler.running) // which sees for itself what it takes
+	begun := time.Now()
 	st := e.scheduler.plan()
 	e.deliver() // who begins now, and not when the step is over
 	if st == nil {
+		e.after = 0
 		return false
 	}
-	began := time.Now()
+	st.beside = e.after + took(begun)
+	computing := time.Now()
 	picks, err := e.compute(st)
 	if err != nil && e.config.Log != nil {
 		e.config.Log.Warn("a step failed; its sequences are tried again", "rows", st.rows, "sequences", len(st.chunks), "why", err)
 	}
-	e.scheduler.apply(st, picks, err, took(began))
+	st.took = took(computing)
+	computed := time.Now()
+	e.scheduler.apply(st, picks, err)
 	e.deliver()
+	e.after = took(computed)
 	return true
 }
 

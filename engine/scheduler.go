@@ -63,6 +63,9 @@ type step struct {
 	rows     int  // of sequences; more are padding
 	decoding int  // of them, of sequences that decode; the others are of prompts
 	hurried  bool // somebody waits for one of those
+
+	took   time.Duration // on the device
+	beside time.Duration // and before and after on the host, which has more to do for more rows
 }
 
 // chunk is the rows of one sequence in a step: so many from position first on, of which the last ones ask.
@@ -244,18 +247,18 @@ func (st *step) pad(d compute.Device, l limits) {
 	}
 }
 
-// apply takes the answers to a step's draws, or its error, and how long it took.
-func (s *scheduler) apply(st *step, picks []sample.Pick, err error, took time.Duration) {
+// apply takes the answers to a step's draws, or its error.
+func (s *scheduler) apply(st *step, picks []sample.Pick, err error) {
 	if err != nil {
 		s.undo(st, err)
 		return
 	}
 	rows := st.rows
 	if st.hurried || st.decoding == rows { // else the prompts had no share to keep to
-		s.share.learn(st.decoding, rows-st.decoding, took)
+		s.share.learn(st.decoding, rows-st.decoding, st.took)
 	}
 	if st.decoding == rows && s.drafts.Speculator != nil {
-		s.drafts.Took(rows, took)
+		s.drafts.Took(rows, st.took+st.beside)
 	}
 	for _, c := range st.chunks {
 		if c.sequence.state != nil { // nil: another answer to its request has failed

@@ -255,7 +255,8 @@ func (s *story) step(took time.Duration, fails, nan string) {
 		}
 	}
 	fmt.Fprintf(s.out, " free=%d\n", s.engine.config.Pool.Free()[0])
-	sched.apply(st, picks, failure, took)
+	st.took = took
+	sched.apply(st, picks, failure)
 	s.notes()
 	if len(sched.waiting) > 0 {
 		var names []string
