@@ -106,3 +106,14 @@ func closeTo(t testing.TB, what string, got []float32, want []float64, tolerance
 
 // half rounds to f16.
 func half(x float32) float32 { return quant.F16ToF32(quant.F32ToF16(x)) }
+
+// pageTables are so many pages of each sequence, one sequence after another.
+func pageTables(sequences, pages int) [][]int32 {
+	tables := make([][]int32, sequences)
+	for i := range tables {
+		for j := range pages {
+			tables[i] = append(tables[i], int32(i*pages+j))
+		}
+	}
+	return tables
+}

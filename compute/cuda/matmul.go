@@ -101,20 +101,7 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 		tiles += ceilDiv(p.w.n, outputs) * ceilDiv(rows, in.tile)
 	}
 	blocks := s.multiprocessors * perMultiprocessor
-	// As many tiles are whole as keep most blocks busy. Of 64 rows fewer do: sharing costs twice what it costs of 32.
-	whole, least := 0, blocks*3/4
-	switch in.tile {
-	case 32:
-		least = blocks * 5 / 8
-	case 64:
-		least = blocks * 3 / 8
-	}
-	if in.tile > 16 {
-		whole = tiles / blocks * blocks
-		if tiles-whole >= least || in.tile == 128 && whole > 0 {
-			whole = tiles
-		}
-	}
+	whole := wholeTiles(in.tile, tiles, blocks)
 	var partials pointer
 	if rest := tiles - whole; rest == 0 {
 		blocks = min(blocks, tiles)
@@ -140,6 +127,26 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 	kernel := s.kernel(w.layout.hopper[bits.TrailingZeros(uint(in.tile/8))])
 	l.set(kernel, shape{grid: grid(blocks, 1), block: threads, shared: stages*stage + weights}, args[:])
 	return nil
+}
+
+// wholeTiles is how many tiles of outputs blocks do not share, for an operand of tiles of so many rows: as many as keep most blocks busy. Of 64
+// rows fewer do, for sharing costs twice what it costs of 32.
+func wholeTiles(rows, tiles, blocks int) int {
+	if rows <= 16 {
+		return 0
+	}
+	least := blocks * 3 / 4
+	switch rows {
+	case 32:
+		least = blocks * 5 / 8
+	case 64:
+		least = blocks * 3 / 8
+	}
+	whole := tiles / blocks * blocks
+	if tiles-whole >= least || rows == 128 && whole > 0 {
+		return tiles
+	}
+	return whole
 }
 
 // partialSums is memory that matmul_hopper shares partial sums through: all ones between launches, which says that nothing is there.

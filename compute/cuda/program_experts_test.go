@@ -95,13 +95,7 @@ func newMixture(t testing.TB, d *Device, shape mixtureShape, sequences int) *mix
 	if m.kv, err = d.NewKV(compute.KVShape{Layers: 2, Heads: kvHeads, HeadDim: dim}, sequences*pages); err != nil {
 		t.Fatal(err)
 	}
-	for i := range sequences {
-		var table []int32
-		for j := range pages {
-			table = append(table, int32(i*pages+j))
-		}
-		m.tables = append(m.tables, table)
-	}
+	m.tables = pageTables(sequences, pages)
 	return m
 }
 

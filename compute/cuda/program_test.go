@@ -69,13 +69,7 @@ func newStack(t testing.TB, d *Device, formats []gguf.Type, hidden, dim, layers,
 	if s.kv, err = d.NewKV(compute.KVShape{Layers: layers, Heads: kvHeads, HeadDim: dim}, sequences*pages); err != nil {
 		t.Fatal(err)
 	}
-	for i := range sequences {
-		var table []int32
-		for j := range pages {
-			table = append(table, int32(i*pages+j))
-		}
-		s.tables = append(s.tables, table)
-	}
+	s.tables = pageTables(sequences, pages)
 	embed := pack(vocab, width)
 	for range layers {
 		s.layers = append(s.layers, &toy{embed: embed, q: pack(heads*dim, width), k: pack(kvHeads*dim, width), v: pack(kvHeads*dim, width), o: pack(width, heads*dim),
@@ -133,13 +127,7 @@ func newOddments(t testing.TB, d *Device, sequences int) *oddments {
 	if m.kv, err = d.NewKV(compute.KVShape{Layers: 1, Heads: kvHeads, HeadDim: dim}, sequences*pages); err != nil {
 		t.Fatal(err)
 	}
-	for i := range sequences {
-		var table []int32
-		for j := range pages {
-			table = append(table, int32(i*pages+j))
-		}
-		m.tables = append(m.tables, table)
-	}
+	m.tables = pageTables(sequences, pages)
 	return m
 }
 

@@ -255,14 +255,7 @@ __device__ __forceinline__ void multiply_expert_units(Ring& ring, PieceRows& x, 
                 const L tile[] = {L(one, lane), L(two, lane)};
                 uint32_t b[4][2];
                 x.load(b, k, lane);
-#pragma unroll
-                for (int ks = 0; ks < 4; ks++)
-#pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        uint32_t a[4];
-                        tile[i].fragment(ks, a);
-                        mma(c[i], a, b[ks][0], b[ks][1]);
-                    }
+                multiply_two(c, tile, b);
             }
             ring.release(lane);
             if (n > 1) ring.release(lane);

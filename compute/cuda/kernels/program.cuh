@@ -26,7 +26,7 @@
 #include "sum.cuh"
 #include "thread.cuh"
 
-constexpr int USERS = 8; // using warps: as many as there can be threads that hold their part of x in registers, and spill nothing
+constexpr int USERS = 8; // using warps: as many as can hold their part of 16 rows of x in registers, and what attention and norms are laid out for
 constexpr int USING = 32 * USERS;
 constexpr int BRINGERS = 4; // warps that bring: a warpgroup, for only as such can they leave registers to the others
 

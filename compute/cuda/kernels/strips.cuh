@@ -184,7 +184,20 @@ struct Rows<16> {
     }
 };
 
-// multiply_units computes a warp's units [u, end) of a chunk into `sums`, of 8 rows.
+// multiply_two continues the chains of two strips by a tile of each, for the same rows: one chain waits while the other goes on.
+template <class L>
+__device__ __forceinline__ void multiply_two(float (&c)[2][4], const L (&tile)[2], const uint32_t (&b)[4][2]) {
+#pragma unroll
+    for (int ks = 0; ks < 4; ks++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            uint32_t a[4];
+            tile[i].fragment(ks, a);
+            mma(c[i], a, b[ks][0], b[ks][1]);
+        }
+}
+
+// multiply_units computes a warp's units [u, end) of a chunk into `sums`, of up to 8 rows.
 template <class L>
 __device__ __forceinline__ void multiply_units(Ring& ring, Rows<8>& x, const Strips& m, const Chunks& chunk, const Wanted<8>& wanted, int u, int end, float4* sums, int lane) {
     for (int n; u < end; u += n) {
@@ -208,14 +221,7 @@ __device__ __forceinline__ void multiply_units(Ring& ring, Rows<8>& x, const Str
                     const L tile[] = {L(one, lane), L(two, lane)};
                     uint32_t b[4][2];
                     x.load(b, run, k - from, lane);
-#pragma unroll
-                    for (int ks = 0; ks < 4; ks++)
-#pragma unroll
-                        for (int i = 0; i < 2; i++) {
-                            uint32_t a[4];
-                            tile[i].fragment(ks, a);
-                            mma(c[i], a, b[ks][0], b[ks][1]);
-                        }
+                    multiply_two(c, tile, b);
                 }
                 ring.release(lane);
                 if (n > 1) ring.release(lane);
