@@ -3,6 +3,7 @@ package cuda
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,9 +81,17 @@ var operations = func() (all []operation) {
 // Arguments of kernels that a program looks at.
 const (
 	ropeKeys, ropePositions, ropeKVHeads, ropeDim                          = 1, 2, 7, 8
-	matmulOperand, matmulRows                                              = 16, 19
-	floatOperand, floatTile                                                = 1, 6 // of matmul_f32
+	matmulOperand, matmulTiles, matmulRows                                 = 16, 18, 19
+	matmulGated, matmulGateScale, matmulEach, matmulDepth                  = 17, 20, 21, 23 // what a kernel has there a program has no use for
+	floatOperand, floatTile                                                = 1, 6           // of matmul_f32
 	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim = 2, 9, 10, 11, 17
+)
+
+// gatesNothing is what most matmuls of a program do; SwiGLU and GeGLU are the numbers behind it (Activation of kernels/strips.cuh). Products of
+// programGates rows are gated as they are added up: of more that takes longer than a phase of its own.
+const (
+	gatesNothing = 0
+	programGates = 8
 )
 
 // programDims are the widths of heads that there are programs for; programTurned is the widest head that they turn.
@@ -166,7 +175,7 @@ func (p *draft) add(l *launch) bool {
 			return false
 		}
 	}
-	if p.joinDelta(l) || p.joinSort(l) {
+	if p.joinDelta(l) || p.joinSort(l) || p.joinGate(l) {
 		return true
 	}
 	op := slices.IndexFunc(operations, func(o operation) bool { return o.kernel == name && o.params == l.count })
@@ -195,8 +204,12 @@ func (p *draft) add(l *launch) bool {
 		return false
 	case dim != 0:
 		p.dim = dim
+	case name == "matmul_f32":
+		p.tile = tile
+		follows = p.last("matmul_") && p.list[len(p.list)-1].operand() == in.operand()
 	case tile != 0:
 		p.tile = tile
+		p.cut(&in, gatesNothing)
 		follows = p.last("matmul_") && p.list[len(p.list)-1].operand() == in.operand()
 	case name == "add_bias": // with others of its phase, however late somebody reads the sum
 		in.x, in.phase = in.y, p.made(l.args[0])+1
@@ -224,6 +237,58 @@ func (p *draft) joinDelta(l *launch) bool {
 	}
 	in.y, in.args[0], in.args[1] = int32(l.grid[2]), l.args[5], l.args[17]
 	p.of = append(p.of, *l)
+	return true
+}
+
+// joinGate makes a gated activation part of the two products before it, where a chunk of kernels/strips.cuh has room for both.
+func (p *draft) joinGate(l *launch) bool {
+	kind := slices.Index([]string{"swiglu", "geglu"}, l.kernel.name)
+	if kind < 0 || !p.last("matmul_") || p.last("matmul_f32") {
+		return false
+	}
+	const out, gate, up, width, tile, scale = 0, 1, 2, 3, 4, 5 // its arguments
+	in := &p.list[len(p.list)-1]
+	n := l.args[width]
+	for i, y := range []uint64{l.args[gate], l.args[up], 0, 0} { // the two, and no others
+		if in.args[4*i] != y || y != 0 && in.args[4*i+3] != n {
+			return false
+		}
+	}
+	if p.tile != programGates || int(l.args[tile]) != p.tile || n%tileK != 0 || !p.cut(in, int32(kind+1)) {
+		return false
+	}
+	in.args[matmulGated], in.args[matmulGateScale] = l.args[out], l.args[scale]
+	p.of = append(p.of, *l)
+	return true
+}
+
+// cut says what a block does of a matmul: Strips and Chunks of kernels/strips.cuh. It reports whether there is room for that, and leaves the
+// instruction alone where there is not.
+func (p *draft) cut(in *instruction, gates int32) bool {
+	const sums = 16 << 10 // CHUNK: bytes; there are two of them
+	lanes := 64           // that have sums of rows that are wanted, of 16 bytes
+	if p.tile == 8 {
+		lanes = 8 << bits.Len(uint(min(4, ceilDiv(int(in.args[matmulRows]), 2))-1))
+	}
+	pair := 1
+	if gates != gatesNothing {
+		pair = 2
+	}
+	strips, room, segments := 0, sums/16/lanes, ceilDiv(int(in.args[matmulTiles]), hopperSegment/tileK)
+	for i := range maxSiblings {
+		strips += ceilDiv(int(in.args[4*i+3]), 16)
+	}
+	most := pair * (32 * programUsers / lanes) // a thread adds up one sum, or a pair
+	each, depth := pair*ceilDiv(strips/pair, p.blocks), segments
+	if each > most || each*segments > 2*room { // it takes several chunks
+		each = min(most, max(1, room/segments)) / pair * pair
+		if each == 0 {
+			return false
+		}
+		depth = min(segments, room/each)
+	}
+	in.x, in.y = int32(strips/pair/p.blocks), gates
+	in.args[matmulEach], in.args[matmulDepth] = uint64(each), uint64(depth)
 	return true
 }
 

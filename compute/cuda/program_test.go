@@ -46,12 +46,13 @@ type stack struct {
 	kv     compute.KVMemory
 	tables [][]int32
 	attn   compute.Attn
+	gate   func(ops compute.Ops, g, u compute.Tensor) compute.Tensor
 }
 
 func newStack(t testing.TB, d *Device, formats []gguf.Type, hidden, dim, layers, sequences int) *stack {
 	t.Helper()
 	const width, vocab, heads, kvHeads, pages = 768, 256, 8, 2, 6
-	s := new(stack)
+	s := &stack{gate: compute.Ops.SwiGLU}
 	n := 0
 	pack := func(rows, width int) compute.Weight {
 		n++
@@ -90,7 +91,7 @@ func (m *stack) forward(ops compute.Ops, b *compute.Batch) compute.Tensor {
 		ops.AppendKV(b, kv, k, v)
 		y = ops.Norm(ops.MatMul(ops.Attention(b, q, kv, m.attn), l.o), l.gain, 1e-5)
 		x, n = ops.AddNorm(x, y, l.gain, 1e-5)
-		y = ops.MatMul(ops.SwiGLU(ops.MatMul(n, l.gate), ops.MatMul(n, l.up)), l.down)
+		y = ops.MatMul(m.gate(ops, ops.MatMul(n, l.gate), ops.MatMul(n, l.up)), l.down)
 	}
 	_, n = ops.AddNorm(x, y, m.layers[0].gain, 1e-5)
 	return ops.Logits(b, n, m.layers[0].embed)
@@ -206,6 +207,7 @@ func TestAProgramComputesTheBitsOfItsKernels(t *testing.T) {
 					m := newStack(t, d, formats, 1536, dim, 2, min(rows, 16))
 					defer m.kv.Close()
 					if i == 1 {
+						m.gate = compute.Ops.GeGLU
 						m.attn = compute.Attn{Cap: 2, Sinks: d.Vector([]float32{-3, 0, 1, 2, 3, 4, 5, 12})}
 					}
 					for depth := 0; depth < 330; depth += 150 - 20*i {

@@ -12,23 +12,23 @@ __device__ __forceinline__ void barrier_init(uint64_t* b, int count) {
 // barriers_ready makes initialised barriers known to copies; a __syncthreads must follow.
 __device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory"); }
 
-__device__ __forceinline__ void barrier_arrive(uint64_t* b) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _,[%0];" ::"r"(shared_address(b)) : "memory");
-}
+__device__ __forceinline__ void barrier_arrive(uint32_t b) { asm volatile("mbarrier.arrive.shared::cta.b64 _,[%0];" ::"r"(b) : "memory"); }
+__device__ __forceinline__ void barrier_arrive(uint64_t* b) { barrier_arrive(shared_address(b)); }
 
 __device__ __forceinline__ void barrier_expect(uint64_t* b, int bytes) { // arrives, too
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _,[%0],%1;" ::"r"(shared_address(b)), "r"(bytes) : "memory");
 }
 
 // barrier_wait waits for the end of the phase of this parity: 0 for the first, third, ..
-__device__ __forceinline__ void barrier_wait(uint64_t* b, int parity) {
+__device__ __forceinline__ void barrier_wait(uint32_t b, int parity) {
     asm volatile(
         "{.reg .pred P;\n"
         "wait: mbarrier.try_wait.parity.shared::cta.b64 P,[%0],%1;\n"
         "@P bra done;\n"
         "bra wait;\n"
-        "done: }" ::"r"(shared_address(b)), "r"(parity) : "memory");
+        "done: }" ::"r"(b), "r"(parity) : "memory");
 }
+__device__ __forceinline__ void barrier_wait(uint64_t* b, int parity) { barrier_wait(shared_address(b), parity); }
 
 // barrier_passed asks the same and does not wait.
 __device__ __forceinline__ bool barrier_passed(uint64_t* b, int parity) {

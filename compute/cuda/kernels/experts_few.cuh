@@ -282,9 +282,9 @@ struct ExpertSum {
         int lanes = wanted.lanes(), grain = m.grain(), lane = i % lanes;
         rows = 0;
         if (i >= portion.count / grain * lanes) return false;
-        int strip = portion.strip + i / lanes * grain, piece = strip / m.per, r = 2 * (lane % wanted.quads);
+        int strip = portion.strip + i / lanes * grain, piece = strip / m.per, r = 2 * (lane % wanted.quads());
         expert = m.crowd.piece[piece], place = m.crowd.first[piece] + r, rows = min(2, m.crowd.rows(piece) - r);
-        o = strip % m.per / grain * 16 + lane / wanted.quads;
+        o = strip % m.per / grain * 16 + lane / wanted.quads();
 #pragma unroll
         for (int b = 0; b < 2; b++)
 #pragma unroll

@@ -53,6 +53,8 @@ enum Operation { EACH_OPERATION(NAME) };
 //   what goes by eight values  rows in x          attend       blocks a work in x, works in y
 //   delta_few                  rows in x, sequences in y
 //   route, experts_add         rows in x          route, experts   the crowd's number in the program in y
+//   matmul                     Activation in y; if it is gated, the operand and its scale are arguments 17 and 20; how it is cut in x,
+//                              arguments 21 and 23: Strips
 struct __align__(16) Instruction {
     int operation, phase, x, y;
     uint64_t args[24];
@@ -61,7 +63,7 @@ struct __align__(16) Instruction {
     __device__ __forceinline__ int i(int n) const { return (int)args[n]; }
     __device__ __forceinline__ float f(int n) const { return __uint_as_float((uint32_t)args[n]); }
 
-    __device__ Strips strips() const { return {args, i(18)}; }
+    __device__ Strips strips() const { return {args, i(18), (Activation)y, x, i(21), i(23)}; }
     __device__ __forceinline__ NearStep delta() const { return {args, x, y}; }
     __device__ __forceinline__ Attention attention() const {
         return {p<half>(0), p<float>(1), p<uint8_t>(2), p<int2>(3), p<int>(4), p<Work>(5), p<float>(6), p<int>(7), i(8), i(9), i(10), i(11), i(12), i(13), f(14), i(15), f(16), p<float>(17), x};
@@ -258,7 +260,8 @@ __device__ __forceinline__ int perform_matmul(int turn, int place) {
     const Instruction& in = now[turn];
     int t = thread();
     Ring weights = rings.of_weights(place, t / 32);
-    multiply_strips<L, T, USERS>(weights, in.strips(), Rows<T>(in.p<half>(16), in.i(19), rings.runs, rings.rows_of(t / 32)), in.i(19), in.f(22), this_block(), gridDim.x, t);
+    multiply_strips<L, T, USERS>(weights, in.strips(), Rows<T>(in.p<half>(16), in.i(19), in.i(18), rings.runs, rings.rows_of(t / 32)), in.i(19), in.f(22), {in.p<half>(17), in.f(20)}, this_block(),
+                                gridDim.x, t);
     return Rings::place(weights);
 }
 
@@ -356,7 +359,7 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ri
     }
     switch (in.operation) {
 #define MATMUL(name, L)                                                                                         \
-    case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), in.i(19), this_block(), gridDim.x, user); break;
+    case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), this_block(), gridDim.x, user); break;
         EACH_LAYOUT(MATMUL)
 #undef MATMUL
     case OP_add_norm: // the gain, lest it wait behind weights

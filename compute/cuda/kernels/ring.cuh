@@ -42,3 +42,24 @@ struct Ring {
         next();
     }
 };
+
+// Way is a using warp's way through a ring, by addresses that are worked out once.
+struct Way {
+    const uint8_t* at;   // the stage
+    uint32_t full;       // its barrier
+    int emptied;         // and from there to the other
+    int left, parity;    // stages up to the ring's end
+    int bytes, stages;
+
+    __device__ __forceinline__ explicit Way(const Ring& r) : at(r.at()), left(r.stages - r.stage), parity(r.parity), bytes(r.bytes), stages(r.stages) {
+        full = shared_address(r.full()), emptied = shared_address(empty_) - shared_address(full_);
+        asm volatile("" : "+r"(full), "+r"(emptied)); // lest they are worked out again
+    }
+    __device__ __forceinline__ void end(Ring& r) const { r.stage = stages - left, r.parity = parity; }
+    __device__ __forceinline__ void wait() const { barrier_wait(full, parity); }
+    __device__ __forceinline__ void release() const { barrier_arrive(full + emptied); } // one lane, when all have read
+    __device__ __forceinline__ void next() {
+        at += bytes, full += 8;
+        if (--left == 0) at -= stages * bytes, full -= 8 * stages, left = stages, parity ^= 1;
+    }
+};
