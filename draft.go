@@ -34,6 +34,7 @@ type drafting struct {
 	file   io.Closer    // of the draft model
 	small  *model.Model // the draft model; nil: none
 	layout state.Layout // what it remembers of each position
+	bytes  int          // and what it takes beside that
 	drafts *spec.Speculator
 }
 
@@ -63,7 +64,7 @@ func (m *machine) openDraft(o Options, small file) (err error) {
 		d.layout = d.small.State()
 	}
 	if d.kind == DraftMTP || d.kind == DraftAuto {
-		d.layout = layer.DraftState()
+		d.layout, d.bytes = layer.DraftState(), spec.ChosenBytes(layer)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func (m *machine) reserve(o Options) error {
 
 // positions is how many tokens the cache has room for.
 func (m *machine) positions(o Options, memory compute.Memory) (int, error) {
-	room := memory.Free - spare
+	room := memory.Free - spare - m.drafting.bytes
 	switch {
 	case o.KVMemory > 0 && memory.Total > 0 && o.KVMemory > room:
 		return 0, fmt.Errorf("memra: a KV cache of %d bytes, and %d of %d bytes are free on %s; ask for less, or leave it to be as large as it can be",

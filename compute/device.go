@@ -61,6 +61,9 @@ type Device interface {
 	// NewRows makes room for rows of activations that outlive a step.
 	NewRows(rows, width int) (RowMemory, error)
 
+	// NewChoice makes room for so many rows of a weight, of which it has none yet. ErrNoChoice: the device cannot choose from this weight.
+	NewChoice(w Weight, places int) (Choice, error)
+
 	// Run computes one step: it calls forward with the device's operations and returns the rows of the tensor that
 	// forward returns, valid until the next Run. A fault of the device comes back here.
 	Run(forward func(Ops) Tensor) ([][]float32, error)
@@ -92,6 +95,17 @@ func CheckDraws(draws []sample.Draw, logits Tensor) error {
 type Memory struct {
 	Free, Total int  // now, for any process, and in all; both 0: not known
 	Lazy        bool // what is reserved is taken piece by piece, as it is written: reserving more than is free may do no harm
+}
+
+// ErrNoChoice is wrapped by NewChoice's error for a weight whose form the device cannot choose from.
+var ErrNoChoice = errors.New("rows of this weight cannot be chosen")
+
+// Choice is some rows of a weight once more, beside each other, so that a matmul by those alone reads no others (Ops.Choose, MatMulChosen).
+type Choice interface {
+	// Places is how many rows there is room for.
+	Places() int
+	// Close frees the memory.
+	Close() error
 }
 
 // RowMemory is rows of activations, [Rows, Width], that a step leaves to later ones (Ops.Keep).

@@ -159,6 +159,17 @@ type Ops interface {
 	// Logits are a matmul of the rows that ask for logits (Batch.Logits), in the batch's order: [len(b.Logits), vocab].
 	Logits(b *Batch, x Tensor, w Weight) Tensor
 
+	// Choose copies rows of a weight to places of a choice: c[places[i]] = w[rows[i]]. No row has two places, and what a place had is
+	// forgotten; what is said twice is said alike.
+	Choose(c Choice, places, rows []int32)
+
+	// MatMulChosen multiplies every row by the chosen rows of a weight alone: y[r,o] is about what MatMul gives where row o of the weight has
+	// a place, and -Inf elsewhere.
+	//
+	// Shapes: x [rows, K]; w [N, K]; y [rows, N]. A device may round the chosen rows (to 8 bits in blocks of 32, or to f16), so this is for
+	// guesses, which nothing that is kept depends on. A row's bits do not depend on the other rows of x.
+	MatMulChosen(x Tensor, c Choice) Tensor
+
 	// Keep copies rows of x to places of m for later steps: m[places[i]] = x[rows[i]]. A place gets one row, though it may be said twice.
 	Keep(m RowMemory, x Tensor, rows, places []int32)
 

@@ -21,10 +21,10 @@ type Drafter interface {
 	Remember(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View)
 
 	// Draft guesses. Row r of b holds the token that follows the one of which hidden[r] came, and that one's position; s is of DraftState.
-	// It returns a hidden row for each row of b, which may stand for Features in a further guess, and of which Guess makes logits: as good
-	// as a matmul makes them, without the care that Logits takes.
+	// It returns a hidden row for each row of b, which may stand for Features in a further guess, and whose product with Guesses is logits: as
+	// good as a matmul makes them, without the care that Logits takes.
 	Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) (next compute.Tensor)
-	Guess(ops compute.Ops, next compute.Tensor) (logits compute.Tensor)
+	Guesses() compute.Weight
 }
 
 // qwen35Drafter is a layer with attention that sees what the model has made of a token, and the token after it.
@@ -60,11 +60,11 @@ func (m *qwen35) Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor,
 	return next
 }
 
-func (m *qwen35) Guess(ops compute.Ops, next compute.Tensor) compute.Tensor {
+func (m *qwen35) Guesses() compute.Weight {
 	if out := m.Drafters[0].Out; !out.IsZero() {
-		return ops.MatMul(next, out)
+		return out
 	}
-	return ops.MatMul(next, m.Out)
+	return m.Out
 }
 
 func (m *qwen35) Remember(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) {

@@ -74,7 +74,7 @@ func drafts(t *testing.T, r *runner, drafter model.Drafter, pool *state.Pool, to
 		for _, row := range r.run(tokens[at:at+step], func(ops compute.Ops, b *compute.Batch, s *state.View) compute.Tensor {
 			features := drafter.Draft(ops, &next, drafter.Features(ops, b, s), view)
 			if logits {
-				return drafter.Guess(ops, features)
+				return ops.MatMul(features, drafter.Guesses())
 			}
 			return features
 		}) {

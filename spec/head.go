@@ -22,6 +22,9 @@ var ErrNoHead = errors.New("spec: the model has no layer that guesses (multi-tok
 // remembered at all. They are with the next guess, so that the layer never sees a guess where the model's own row is to be had; or when
 // they get too many, if there have been guesses lately. A sequence whose rows were not all seen, because they came from a cache or
 // went by while nothing was guessed, begins where they were: the layer's positions count from there.
+//
+// A guess needs not the whole output matrix, which is most of what a guess would read: where the vocabulary is large, it is one of the tokens
+// that sequences had lately. Another one is never guessed.
 type Head struct {
 	device  compute.Device
 	model   *model.Model
@@ -29,6 +32,8 @@ type Head struct {
 	pool    *state.Pool
 	kept    compute.RowMemory // what the model made of rows that wait
 	guessed compute.RowMemory // what the layer made of its last rows
+	choice  compute.Choice    // the rows of the output matrix that guesses are drawn from; nil: all
+	recent  *recent           // which they are
 	most    int               // rows of a sequence in a step, but for prompts
 	wait    int               // rows of a sequence that can wait
 	places  []int             // in kept, where nobody's rows wait
@@ -60,8 +65,51 @@ func NewHead(d compute.Device, m *model.Model, c state.Config, depth int) (h *He
 	if h.kept, err = d.NewRows(c.Sequences*h.wait, layer.FeatureWidth()); err != nil {
 		return h, err
 	}
-	h.guessed, err = d.NewRows(c.Sequences, layer.FeatureWidth())
-	return h, err
+	if h.guessed, err = d.NewRows(c.Sequences, layer.FeatureWidth()); err != nil {
+		return h, err
+	}
+	return h, h.choose()
+}
+
+// choose makes room for the rows of the output matrix that guesses are drawn from, where those are not all.
+func (h *Head) choose() error {
+	w := h.layer.Guesses()
+	n := chosen(w.Rows)
+	if n == 0 {
+		return nil
+	}
+	choice, err := h.device.NewChoice(w, n)
+	if errors.Is(err, compute.ErrNoChoice) {
+		return nil
+	}
+	if err == nil {
+		h.choice, h.recent = choice, newRecent(w.Rows, n)
+	}
+	return err
+}
+
+// news has the choice hold the tokens that are new in recent, but for a few, which the next guess chooses first. A device that prepares gets
+// as many of them with any guess, for each number would be another list of launches.
+func (h *Head) news() (places, tokens []int32, err error) {
+	if h.choice == nil {
+		return nil, nil, nil
+	}
+	const few = 8
+	places, tokens = h.recent.changed()
+	if n := len(places) - few; n > 0 {
+		_, err = h.device.Run(func(ops compute.Ops) compute.Tensor {
+			ops.Choose(h.choice, places[:n], tokens[:n])
+			return compute.Tensor{}
+		})
+		places, tokens = places[n:], tokens[n:]
+	}
+	if prepares(h.device.Padded) {
+		if len(places) == 0 {
+			places, tokens = []int32{0}, h.recent.tokens[:1:1]
+		}
+		places, tokens = compute.Repeated(places, few), compute.Repeated(tokens, few)
+	}
+	return places, tokens, err
 }
 
 func (*Head) Kind() string { return "mtp" }
@@ -77,6 +125,9 @@ func (h *Head) Close() error {
 			errs = append(errs, m.Close())
 		}
 	}
+	if h.choice != nil {
+		errs = append(errs, h.choice.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -91,18 +142,19 @@ type headMemory struct {
 	place      int // in Head.kept, of the rows that wait; none: -1
 	from, rows int // they are so many from position `from` on
 	guessed    bool
+	seen       int // tokens that Head.recent has heard of
 }
 
 func (h *Head) Begin() Memory { return &headMemory{head: h, state: h.pool.NewSequence(), place: -1} }
 
 // Fork shares the layer's keys and values, and nothing that waits.
 func (m *headMemory) Fork() Memory {
-	return &headMemory{head: m.head, state: m.state.Fork(), base: m.base, place: -1}
+	return &headMemory{head: m.head, state: m.state.Fork(), base: m.base, place: -1, seen: m.seen}
 }
 
 func (m *headMemory) Free() {
 	m.state.Free()
-	m.base, m.rows = 0, 0
+	m.base, m.rows, m.seen = 0, 0, 0
 	if m.place >= 0 {
 		m.head.places = append(m.head.places, m.place)
 		m.place = -1
@@ -115,6 +167,14 @@ func (m *headMemory) Sight(tokens []int32) (paid, free int) {
 		return None, None
 	}
 	return byModel, None
+}
+
+// hear tells of the sequence's tokens which may be guessed.
+func (m *headMemory) hear(tokens []int32) {
+	if r := m.head.recent; r != nil {
+		r.see(tokens[min(m.seen, len(tokens)):])
+		m.seen = len(tokens)
+	}
 }
 
 // extend makes room for so many positions from one on, and forgets what was there. Without the ones before it begins anew; false: there
@@ -169,6 +229,7 @@ func (h *Head) Forward(b *compute.Batch, s *state.View, shares []Share) func(com
 		if !ok {
 			continue
 		}
+		m.hear(sh.Tokens)
 		n := 0 // rows that are remembered
 		switch {
 		case sh.From+sh.Rows < len(sh.Tokens): // a prompt's chunk
@@ -231,6 +292,7 @@ func (h *Head) Draft(asks []*Ask) error {
 	var hidden, waited []int32
 	for _, a := range asks {
 		m := a.memory().(*headMemory)
+		m.hear(a.Tokens)
 		n := len(a.Tokens) - 1 - m.from
 		if a.Depth == 0 || !m.extend(m.from, n) {
 			continue
@@ -282,12 +344,23 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 	}
 	first = compute.Repeated(first, len(b.Logits))
 	view := h.pool.View(states...)
+	chosen, tokens, err := h.news()
+	if err != nil {
+		return nil, fmt.Errorf("spec: choosing what may be guessed: %w", err)
+	}
 	picks, err := h.device.Sample(func(ops compute.Ops) compute.Tensor {
 		if late.Rows() > 0 {
 			h.layer.Remember(ops, late, ops.Kept(h.kept, waited), view)
 		}
 		ops.Keep(h.guessed, h.layer.Draft(ops, b, ops.Kept(memory, hidden), view), b.Logits, first)
-		return h.layer.Guess(ops, ops.Kept(h.guessed, first))
+		next := ops.Kept(h.guessed, first)
+		if h.choice == nil {
+			return ops.MatMul(next, h.layer.Guesses())
+		}
+		if len(chosen) > 0 {
+			ops.Choose(h.choice, chosen, tokens)
+		}
+		return ops.MatMulChosen(next, h.choice)
 	}, draws)
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)

@@ -284,6 +284,7 @@ func TestEveryLauncherFitsItsKernel(t *testing.T) {
 	for format := range kvFormats {
 		newTurner(t, d, format, 64).run(t, d, 4, false)
 	}
+	launchChoices(t, d)
 	launchDelta(t, d)
 	launchExperts(t, d)
 	units, err := artefact.Read(built())
