@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // MaxTop is how many of the likeliest tokens a Draw may ask for at most.
@@ -74,10 +75,34 @@ func (d Draw) Refuse(e *RowError) Pick {
 	return Pick{Err: fmt.Errorf("sample: position %d: %w", d.Position, e)}
 }
 
-// argmax returns the largest logit's token, the smallest of equal ones. Nearly all logits come eight at a time and none of them larger, which
+// argmax returns the largest logit's token, the smallest of equal ones. It looks for the piece that has it, and then there; largest is the
+// largest of a piece, NaN where one is.
+func argmax(logits []float32, largest func([]float32) float32) (int32, *RowError) {
+	const piece = 256
+	best, top := -1, float32(math.Inf(-1))
+	for from := 0; from < len(logits); from += piece {
+		x := logits[from:min(from+piece, len(logits))]
+		switch v := largest(x); {
+		case v != v:
+			return 0, &RowError{Fault: NaN, Token: int32(from + slices.IndexFunc(x, func(v float32) bool { return v != v })), Vocab: len(logits)}
+		case v > top:
+			best, top = from, v
+		}
+	}
+	if best < 0 {
+		return 0, &RowError{Fault: Banned, Vocab: len(logits)}
+	}
+	best += slices.Index(logits[best:], top)
+	if math.IsInf(float64(top), 1) {
+		return 0, &RowError{Fault: Inf, Token: int32(best), Vocab: len(logits)}
+	}
+	return int32(best), nil
+}
+
+// Largest is the largest of some logits, NaN where one is. Nearly all come eight at a time and none of them larger than those before, which
 // takes half as long as one by one.
-func argmax(logits []float32) (int32, *RowError) {
-	best, largest := -1, float32(math.Inf(-1))
+func Largest(logits []float32) float32 {
+	largest := float32(math.Inf(-1))
 	for i := 0; i < len(logits); {
 		if rest := logits[i:]; len(rest) >= 8 {
 			x := (*[8]float32)(rest)
@@ -88,20 +113,13 @@ func argmax(logits []float32) (int32, *RowError) {
 			}
 		}
 		for end := min(i+8, len(logits)); i < end; i++ {
-			x := logits[i]
-			if x != x {
-				return 0, &RowError{Fault: NaN, Token: int32(i), Vocab: len(logits)}
-			}
-			if x > largest {
-				best, largest = i, x
+			switch x := logits[i]; {
+			case x != x:
+				return x
+			case x > largest:
+				largest = x
 			}
 		}
 	}
-	switch {
-	case best < 0:
-		return 0, &RowError{Fault: Banned, Vocab: len(logits)}
-	case math.IsInf(float64(largest), 1):
-		return 0, &RowError{Fault: Inf, Token: int32(best), Vocab: len(logits)}
-	}
-	return int32(best), nil
+	return largest
 }

@@ -71,7 +71,7 @@ func TestLogProbsAddInTheStatedOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(33, 34))
 	for _, vocab := range []int{1, 255, 257, 4096, 4097, 50_000} {
 		row := randomRow(r, vocab, 0)
-		best, _ := argmax(row)
+		best, _ := argmax(row, Largest)
 		total := 0.0
 		for first := 0; first < vocab; first += 4096 {
 			var sums [256]float64
@@ -103,7 +103,7 @@ func TestTopPKeepsTheShareOfTheExactSoftmax(t *testing.T) {
 	for i := range 40 {
 		row := randomRow(r, 20_000, 0)
 		p := Params{Temperature: 0.5 + 3*r.Float32(), TopP: r.Float32()}
-		best, _ := argmax(row)
+		best, _ := argmax(row, Largest)
 		w := func(x float32) float64 {
 			return math.Exp((float64(x) - float64(row[best])) / float64(p.Temperature))
 		}

@@ -129,7 +129,7 @@ func TestFiltersAgreeWithTheirDefinitionsInAnyOrder(t *testing.T) {
 		for range i % 4 {
 			row[r.IntN(len(row))] = -inf
 		}
-		if _, err := argmax(row); err != nil {
+		if _, err := argmax(row, Largest); err != nil {
 			continue
 		}
 		d := Draw{Params: p, Position: i}

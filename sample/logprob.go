@@ -28,7 +28,7 @@ type TokenLogProb struct {
 // Log-probabilities of what is drawn from (Draw.Filtered) have (x[t] - max x)/temperature for x[t] - max x, the maximum and the sum being
 // over what the filters kept, in the same order; other tokens are at -Inf. A temperature of 0 leaves one token.
 func LogProbs(logits []float32) (Distribution, error) {
-	best, err := argmax(logits)
+	best, err := argmax(logits, Largest)
 	if err != nil {
 		return Distribution{}, fmt.Errorf("sample: log-probabilities: %w", err)
 	}

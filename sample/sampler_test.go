@@ -28,7 +28,7 @@ func keptBy(p Params, row []float32) []candidate {
 	if len(plan.Filters()) == 0 {
 		return nil
 	}
-	best, _ := argmax(row)
+	best, _ := argmax(row, Largest)
 	kept := slices.Clone(new(Sampler).filter(&d, plan, row, row[best]))
 	slices.SortFunc(kept, compare)
 	return kept
@@ -157,7 +157,7 @@ func TestDrawAgreesWithItsDefinition(t *testing.T) {
 				for range i % 7 {
 					row[r.IntN(len(row))] = -inf
 				}
-				if _, err := argmax(row); err != nil {
+				if _, err := argmax(row, Largest); err != nil {
 					continue
 				}
 				before := slices.Clone(row)

@@ -39,6 +39,9 @@ func open(threads int, k *kernels) (*Device, error) {
 	}
 	d := &Device{kernels: k, pool: newPool(threads), scratch: make([]attendScratch, threads), tiles: make([]tileScratch, threads), deltas: make([]deltaScratch, threads), samplers: make([]sample.Sampler, threads)}
 	d.step.Device = d
+	for i := range d.samplers {
+		d.samplers[i].Largest = k.largest
+	}
 	return d, nil
 }
 

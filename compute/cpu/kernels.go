@@ -1,6 +1,9 @@
 package cpu
 
-import "memra/compute"
+import (
+	"memra/compute"
+	"memra/sample"
+)
 
 // kernels are the inner loops of one instruction set. All sets compute the same bits; the Go set says which.
 type kernels struct {
@@ -28,6 +31,7 @@ type kernels struct {
 	softmax          func(s *[compute.Page]float32, peak *float32, sums *[16]float32) (rescale float32)
 	values           func(o []float32, p [][compute.Page]float32, rescale []float32, v []half, from, to int)
 	valuesFull       func(o []float32, p [][compute.Page]float32, rescale []float32, v []full, from, to int)
+	largest          func(x []float32) float32 // sample.Largest
 }
 
 // tile is a dot kernel for up to `rows` rows at once.
@@ -75,6 +79,7 @@ var goKernels = kernels{
 	softmax:          softmaxGo,
 	values:           valuesGo[half],
 	valuesFull:       valuesGo[full],
+	largest:          sample.Largest,
 }
 
 // sets are the kernels that this machine can run, best first. Assembly puts itself in front, once, at start.

@@ -40,6 +40,7 @@ var avx512Kernels = kernels{
 	softmax:          softmaxer(softmaxAVX512),
 	values:           valuer(values1AVX512, values2AVX512, values3AVX512, values4AVX512),
 	valuesFull:       valuerFull(valuesFull1AVX512, valuesFull2AVX512, valuesFull3AVX512, valuesFull4AVX512),
+	largest:          largester(largestAVX512),
 }
 
 var avx2Kernels = kernels{
@@ -66,4 +67,5 @@ var avx2Kernels = kernels{
 	softmax:          softmaxer(softmaxAVX2),
 	values:           valuer(values1AVX2, values2AVX2),
 	valuesFull:       valuerFull(valuesFull1AVX2, valuesFull2AVX2),
+	largest:          largester(largestAVX2),
 }

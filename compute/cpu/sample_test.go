@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,31 @@ func TestDrawsThatDoNotFitTheLogitsAreRefused(t *testing.T) {
 		}, c.draws)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+}
+
+func TestTheLargestIsFoundWhereverItIs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, k := range sets {
+		for _, n := range []int{0, 1, 15, 16, 17, 48, 100, 256} {
+			for round := range 4 * n {
+				x := make([]float32, n)
+				for i := range x {
+					x[i] = float32(rng.NormFloat64())
+					if rng.IntN(3) == 0 {
+						x[i] = -inf
+					}
+				}
+				x[round/4] = []float32{7, inf, nan, -inf}[round%4]
+				if got, want := k.largest(x), sample.Largest(x); got != want && (got == got || want == want) {
+					t.Fatalf("%s: %v at %d of %d: %v, want %v", k.name, x[round/4], round/4, n, got, want)
+				}
+			}
+			if got := k.largest(slices.Repeat([]float32{-inf}, n)); got != -inf {
+				t.Errorf("%s: of %d times -Inf: %v", k.name, n, got)
+			}
 		}
 	}
 }

@@ -6,6 +6,8 @@ package cpu
 
 func sumSquaresAVX512(x *float32, n int) float32
 
+func largestAVX512(x *float32, n int) float32
+
 func scaleAVX512(y *float32, x *float32, gain *float32, r float32, n int)
 
 func addAVX512(sum *float32, x *float32, y *float32, n int)
@@ -67,6 +69,8 @@ func valuesFull1AVX512(o *float32, p *float32, rescale *float32, v *float32, dim
 func addMatrix1AVX512(y *float32, a *float32, b *float32, ly int, la int, lb int, depth int, width int)
 
 func sumSquaresAVX2(x *float32, n int) float32
+
+func largestAVX2(x *float32, n int) float32
 
 func scaleAVX2(y *float32, x *float32, gain *float32, r float32, n int)
 

@@ -32,6 +32,50 @@ loop:
 	VZEROUPPER
 	RET
 
+// func largestAVX512(x *float32, n int) float32
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·largestAVX512(SB), NOSPLIT, $0-20
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVL         $0xff800000, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VXORPS       Z1, Z1, Z1
+
+loop:
+	VMOVUPS       (AX), Z2
+	VMAXPS        Z2, Z0, Z0
+	VCMPPS        $0x03, Z2, Z2, K1
+	VPTERNLOGD.Z  $0xff, Z3, Z3, K1, Z3
+	VPORD         Z3, Z1, Z1
+	ADDQ          $0x40, AX
+	SUBQ          $0x10, CX
+	JNZ           loop
+	VEXTRACTF64X4 $0x00, Z0, Y2
+	VEXTRACTF64X4 $0x01, Z0, Y0
+	VMAXPS        Y0, Y2, Y2
+	VEXTRACTF128  $0x00, Y2, X0
+	VEXTRACTF128  $0x01, Y2, X2
+	VMAXPS        X2, X0, X0
+	VPSHUFD       $0x4e, X0, X2
+	VMAXPS        X2, X0, X0
+	VPSHUFD       $0xb1, X0, X2
+	VMAXPS        X2, X0, X0
+	VEXTRACTF64X4 $0x00, Z1, Y2
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VORPS         Y1, Y2, Y2
+	VEXTRACTF128  $0x00, Y2, X1
+	VEXTRACTF128  $0x01, Y2, X2
+	VORPS         X2, X1, X1
+	VPSHUFD       $0x4e, X1, X2
+	VORPS         X2, X1, X1
+	VPSHUFD       $0xb1, X1, X2
+	VORPS         X2, X1, X1
+	VORPS         X1, X0, X0
+	VMOVSS        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
 // func scaleAVX512(y *float32, x *float32, gain *float32, r float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·scaleAVX512(SB), NOSPLIT, $0-40
@@ -2721,6 +2765,51 @@ loop:
 	VADDPS       X0, X1, X1
 	VPSHUFD      $0xb1, X1, X0
 	VADDPS       X0, X1, X1
+	VMOVSS       X1, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func largestAVX2(x *float32, n int) float32
+// Requires: AVX, AVX2
+TEXT ·largestAVX2(SB), NOSPLIT, $0-20
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVL         $0xff800000, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0xff800000, DX
+	VMOVD        DX, X1
+	VPBROADCASTD X1, Y1
+	VXORPS       Y2, Y2, Y2
+
+loop:
+	VMOVUPS      (AX), Y3
+	VMAXPS       Y3, Y0, Y0
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VORPS        Y3, Y2, Y2
+	VMOVUPS      32(AX), Y3
+	VMAXPS       Y3, Y1, Y1
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VORPS        Y3, Y2, Y2
+	ADDQ         $0x40, AX
+	SUBQ         $0x10, CX
+	JNZ          loop
+	VMAXPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x00, Y0, X1
+	VEXTRACTF128 $0x01, Y0, X0
+	VMAXPS       X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VMAXPS       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VMAXPS       X0, X1, X1
+	VEXTRACTF128 $0x00, Y2, X0
+	VEXTRACTF128 $0x01, Y2, X2
+	VORPS        X2, X0, X0
+	VPSHUFD      $0x4e, X0, X2
+	VORPS        X2, X0, X0
+	VPSHUFD      $0xb1, X0, X2
+	VORPS        X2, X0, X0
+	VORPS        X0, X1, X1
 	VMOVSS       X1, ret+16(FP)
 	VZEROUPPER
 	RET

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"memra/compute"
+	"memra/sample"
 )
 
 // The assembly takes pointers and whole sixteens of values. What is here checks lengths, and leaves the rest of a row to the
@@ -55,6 +56,20 @@ func squarer(assembly func(x *float32, n int) float32) func(x []float32) float32
 			return assembly(&x[0], n)
 		}
 		return sumSquaresGo(x) // a rest adds to the partial sums, before they are folded
+	}
+}
+
+func largester(assembly func(x *float32, n int) float32) func(x []float32) float32 {
+	return func(x []float32) float32 {
+		n := whole(len(x))
+		if n == 0 {
+			return sample.Largest(x)
+		}
+		y := assembly(&x[0], n)
+		if rest := sample.Largest(x[n:]); rest > y || rest != rest {
+			y = rest
+		}
+		return y
 	}
 }
 

@@ -30,6 +30,7 @@ func main() {
 	ConstraintExpr("amd64,!noasm")
 	for _, s := range []isa{avx512, avx2} {
 		s.sumSquares()
+		s.largest()
 		s.scale()
 		s.add()
 		s.quantizeRow()

@@ -31,6 +31,48 @@ func (s isa) sumSquares() {
 	end()
 }
 
+// largest is the largest of some values. A NaN is not seen by a maximum, but not equal to itself: such lanes are all ones, which are a NaN.
+func (s isa) largest() {
+	s.function("largest", "func(x *float32, n int) float32")
+	x, n := load("x"), load("n")
+	tops, odd := s.vecs(16/s.lanes), s.vec()
+	for _, top := range tops {
+		s.broadcast(math.Float32bits(float32(math.Inf(-1))), top)
+	}
+	s.zero(odd)
+	each("loop", n, 16, func() {
+		for i, top := range tops {
+			v := s.vec()
+			VMOVUPS(at(x, i*s.bytes()), v)
+			VMAXPS(v, top, top)
+			s.orUnordered(v, odd)
+		}
+	}, x)
+	if len(tops) == 2 {
+		VMAXPS(tops[1], tops[0], tops[0])
+	}
+	top := s.reduce(tops[0], func(a, b reg.VecVirtual) { VMAXPS(b, a, a) })
+	bits := s.reduce(odd, func(a, b reg.VecVirtual) { VORPS(b, a, a) })
+	VORPS(bits, top, top)
+	VMOVSS(top, place(ReturnIndex(0)))
+	end()
+}
+
+// orUnordered sets lanes of odd to ones where v is NaN.
+func (s isa) orUnordered(v, odd reg.VecVirtual) {
+	const unordered = 3
+	if s.lanes == 16 {
+		mask, ones := K(), s.vec()
+		VCMPPS(Imm(unordered), v, v, mask)
+		VPTERNLOGD_Z(Imm(0xff), ones, ones, mask, ones)
+		VPORD(ones, odd, odd)
+		return
+	}
+	lanes := s.vec()
+	VCMPPS(Imm(unordered), v, v, lanes)
+	VORPS(lanes, odd, odd)
+}
+
 func (s isa) scale() {
 	s.function("scale", "func(y, x, gain *float32, r float32, n int)")
 	y, x, gain, n := load("y"), load("x"), load("gain"), load("n")
