@@ -71,9 +71,10 @@ func simple(name string, minima, bits int) *layout {
 			if minima == 1 {
 				m = f16At(src[scaleBytes:], o)
 			}
-			for j := range blockLen {
-				q := float32(getInt(src[head:], bits, o, j)) - zero
-				dst[j] = float32(q * d)
+			var ints [blockLen]byte
+			getInts(&ints, src[head:], bits, o)
+			for j, q := range ints {
+				dst[j] = float32((float32(q) - zero) * d)
 				if minima == 1 {
 					dst[j] += m
 				}
@@ -149,6 +150,19 @@ func getInt(src []byte, bits, o, k int) byte {
 		q |= high[vector%2*64+at] >> (vector / 2 * 2) & 3 << 4
 	}
 	return q
+}
+
+// getInts reads all integers of output o.
+func getInts(q *[blockLen]byte, src []byte, bits, o int) {
+	if bits == 8 {
+		for v := range blockLen / 4 {
+			copy(q[4*v:][:4], src[64*v+4*o:][:4])
+		}
+		return
+	}
+	for k := range q {
+		q[k] = getInt(src, bits, o, k)
+	}
 }
 
 // f16At is the i-th float16 of b.
