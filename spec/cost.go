@@ -13,6 +13,7 @@ type meter struct {
 	least  []float64 // what they take
 	times  map[int]*times
 	recent []sighting // the last few times, of any size
+	clock  int        // times that were heard of
 }
 
 // few is how many times count.
@@ -23,6 +24,7 @@ type times struct {
 	seen   int // times of the size, less those that do not count
 	last   []float64
 	median float64
+	at     int // meter.clock of the last
 }
 
 // sighting is a time, and what it is to what was known of its size.
@@ -55,6 +57,11 @@ func (m *meter) learn(size int, seconds float64) (forgot bool) {
 		m.times[size] = t
 	}
 	t.seen++
+	m.clock++
+	if m.clock-t.at > stale {
+		t.last = nil
+	}
+	t.at = m.clock
 	switch {
 	case t.seen < 1:
 		return false
@@ -74,8 +81,12 @@ func (m *meter) learn(size int, seconds float64) (forgot bool) {
 // sure is how many times of a size are believed, however odd.
 const sure = 3
 
-// settle says what each size takes: no longer than a larger one, and where it was timed only once or twice no longer than the sizes
-// below it let one expect, so that an odd time does not keep the size from being tried again.
+// stale is after how many times of other sizes those of a size are not believed any more where they are in its way.
+const stale = 128
+
+// settle says what each size takes: no longer than a larger one, and where it was timed only once or twice, or not for long, no longer than the
+// sizes below it let one expect, so that an odd time, or a time when others computed on the machine, does not keep the size from being tried
+// again.
 func (m *meter) settle() {
 	m.least = slices.Grow(m.least[:0], len(m.sizes))[:len(m.sizes)]
 	least := math.Inf(1)
@@ -84,7 +95,7 @@ func (m *meter) settle() {
 		m.least[i] = least
 	}
 	for i, size := range m.sizes {
-		if i > 0 && len(m.times[size].last) < sure {
+		if t := m.times[size]; i > 0 && (len(t.last) < sure || m.clock-t.at > stale) {
 			m.least[i] = min(m.least[i], m.beyond(i-1, size))
 		}
 	}
