@@ -34,14 +34,20 @@ type sighting struct {
 }
 
 func (t *times) add(seconds float64) {
-	if t.last = append(t.last, seconds); len(t.last) > few {
-		t.last = t.last[1:]
+	if len(t.last) == few {
+		t.last = slices.Delete(t.last, 0, 1) // in place
 	}
+	t.last = append(t.last, seconds)
 	t.median = median(t.last)
 }
 
-// median is the smaller of the two where there are two.
-func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[(len(x)-1)/2] }
+// median is of few values; the smaller of the two where there are two.
+func median(x []float64) float64 {
+	var room [few]float64
+	sorted := room[:copy(room[:], x)]
+	slices.Sort(sorted)
+	return sorted[(len(sorted)-1)/2]
+}
 
 // preparing is how many times of a size do not count.
 const preparing = 2
@@ -121,13 +127,13 @@ func (m *meter) shift(s sighting) bool {
 	if m.recent = append(m.recent, s); len(m.recent) < few {
 		return false
 	}
-	ratios := make([]float64, few)
+	var ratios [few]float64
 	for i, r := range m.recent {
 		ratios[i] = r.ratio
 	}
-	now := median(ratios)
+	now := median(ratios[:])
 	if now < much && now > 1/much {
-		m.recent = m.recent[1:]
+		m.recent = slices.Delete(m.recent, 0, 1)
 		return false
 	}
 	fresh := map[int]bool{}
