@@ -15,6 +15,10 @@ type acceptance struct {
 	memory      float64 // trials that it remembers, about
 }
 
+// unasked is in how many rounds what was counted at a depth fades that nobody asks for any more: a few drafts there that were wrong would
+// otherwise be all that is ever known of it.
+const unasked = 64
+
 // learn hears of a round: so many drafts, the first of which came true.
 func (a *acceptance) learn(drafted, accepted int) {
 	fade := 1 - 1/a.memory
@@ -25,6 +29,10 @@ func (a *acceptance) learn(drafted, accepted int) {
 		if i < accepted {
 			a.kept[at]++
 		}
+	}
+	for i := drafted; i < counted; i++ {
+		a.tried[i] *= 1 - 1.0/unasked
+		a.kept[i] *= 1 - 1.0/unasked
 	}
 }
 

@@ -88,7 +88,7 @@ func (m *meter) learn(size int, seconds float64) (forgot bool) {
 const sure = 3
 
 // stale is after how many times of other sizes those of a size are not believed any more where they are in its way.
-const stale = 128
+const stale = 64
 
 // settle says what each size takes: no longer than a larger one, and where it was timed only once or twice, or not for long, no longer than the
 // sizes below it let one expect, so that an odd time, or a time when others computed on the machine, does not keep the size from being tried
