@@ -118,6 +118,38 @@ func (m *meter) beyond(i, size int) float64 {
 	return y + max(0, slope)*(float64(size)-x)
 }
 
+// guesses is how long guessing a token for each of some sequences takes. The first guess of a step takes longer than further ones, for there
+// are rows to remember: how much is known from steps that have both, whatever else computes on the machine then.
+type guesses struct {
+	meter
+	dearer float64 // so much longer, less 1
+	first  sighting
+}
+
+func (g *guesses) learn(depth, sequences int, seconds float64) {
+	const most, step = 1, 0.02 // towards the median, which odd times do not move far
+	switch {
+	case depth == 0:
+		g.first = sighting{size: sequences, seconds: seconds}
+		seconds /= 1 + g.dearer
+	case depth == 1 && sequences == g.first.size:
+		if g.first.seconds > seconds*(1+g.dearer) {
+			g.dearer = min(g.dearer+step, most)
+		} else {
+			g.dearer = max(g.dearer-step, 0)
+		}
+	}
+	g.meter.learn(sequences, seconds)
+}
+
+// of is the time of a guess after so many drafts.
+func (g *guesses) of(depth, sequences int) float64 {
+	if depth == 0 {
+		return g.meter.of(sequences) * (1 + g.dearer)
+	}
+	return g.meter.of(sequences)
+}
+
 // much is how far a time is from what is known before it says something.
 const much = 1.25
 

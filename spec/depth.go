@@ -15,18 +15,17 @@ type choice struct {
 }
 
 // better is the one of two choices that brings more, for a sequence in a step that has so many rows without drafts: tokens, less those
-// that would have been drawn in the time that it takes. step is how long a step of so many rows takes, and draft, guessing one token for each
-// of so many sequences.
-func better(rows int, a, b choice, step, draft func(int) float64) choice {
+// that would have been drawn in the time that it takes. step is how long a step of so many rows takes, and draft, guessing one token after
+// so many drafts for each of so many sequences.
+func better(rows int, a, b choice, step func(int) float64, draft func(int, int) float64) choice {
 	worth := func(c choice) (most float64) {
-		rate, tokens := float64(rows)/step(rows), 0.0
+		rate, tokens, guessing := float64(rows)/step(rows), 0.0, 0.0
 		for i, p := range c.chances {
 			tokens += p
-			time := step(rows+i+1) - step(rows)
 			if !c.free {
-				time += float64(i+1) * draft(1)
+				guessing += draft(i, 1)
 			}
-			most = max(most, tokens-rate*time)
+			most = max(most, tokens-rate*(step(rows+i+1)-step(rows)+guessing))
 		}
 		return most
 	}
@@ -38,8 +37,8 @@ func better(rows int, a, b choice, step, draft func(int) float64) choice {
 
 // prices are what steps and guesses take, in seconds, and what may be risked.
 type prices struct {
-	step  func(rows int) float64      // a step of so many rows
-	draft func(sequences int) float64 // guessing a token for each of so many sequences
+	step  func(rows int) float64             // a step of so many rows
+	draft func(depth, sequences int) float64 // guessing a token after so many drafts for each of so many sequences
 	dares func(rows int, loss float64) bool
 	round func(rows int) int // up to a size that steps with drafts may have
 }
@@ -84,7 +83,7 @@ func depths(rows int, choices []choice, t prices) (chosen []int, pays bool) {
 			for at >= len(deep) {
 				deep = append(deep, 0)
 			}
-			guessing += t.draft(deep[at]+1) - t.draft(deep[at])
+			guessing += t.draft(at, deep[at]+1) - t.draft(at, deep[at])
 			deep[at]++
 		}
 		tokens += p.chance

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -16,6 +17,11 @@ func line(a, b float64) func(int) float64 {
 		}
 		return a + b*float64(n)
 	}
+}
+
+// each is a price of a guess at any depth.
+func each(price func(int) float64) func(int, int) float64 {
+	return func(_, sequences int) float64 { return price(sequences) }
 }
 
 func TestDraftsAreAsDeepAsTheirChancesAndTheirTimeAllow(t *testing.T) {
@@ -45,11 +51,29 @@ func TestDraftsAreAsDeepAsTheirChancesAndTheirTimeAllow(t *testing.T) {
 			for _, chances := range c.chances {
 				choices = append(choices, choice{chances: chances})
 			}
-			got, pays := depths(c.rows, choices, prices{c.step, c.draft, func(int, float64) bool { return true }, compute.RoundedRows})
+			got, pays := depths(c.rows, choices, prices{c.step, each(c.draft), func(int, float64) bool { return true }, compute.RoundedRows})
 			if !slices.Equal(got, c.want) || pays != (slices.Max(c.want) > 0) {
 				t.Errorf("depths %v, pays %v, want %v", got, pays, c.want)
 			}
 		})
+	}
+}
+
+func TestAFirstGuessMayBeDearerThanFurtherOnes(t *testing.T) {
+	var g guesses
+	for i := range 200 {
+		slow := 1 + 2*float64(i/20%2) // others come and go
+		g.learn(0, 1, 0.9*slow)
+		g.learn(1, 1, 0.6*slow)
+		g.learn(2, 1, 0.6*slow)
+	}
+	for range 2 * few {
+		g.learn(0, 1, 0.9) // alone
+	}
+	for depth, want := range []float64{0.9, 0.6, 0.6} {
+		if got := g.of(depth, 1); math.Abs(got-want) > 0.02 {
+			t.Errorf("a guess after %d drafts takes %.2f, want %.2f", depth, got, want)
+		}
 	}
 }
 
@@ -67,7 +91,7 @@ func TestTheBetterGuessesAreThoseThatBringMoreForTheirTime(t *testing.T) {
 		{"a text that repeats", line(0.05, 0), model, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := better(1, choice{chances: model}, choice{c.text, true}, line(0.9, 0.1), c.draft)
+			got := better(1, choice{chances: model}, choice{c.text, true}, line(0.9, 0.1), each(c.draft))
 			if got.free != c.free {
 				t.Errorf("those that cost nothing: %v, want %v", got.free, c.free)
 			}

@@ -20,8 +20,9 @@ type Drafter interface {
 	// Draft guesses up to Depth tokens for each ask that is given a depth, and appends them to its Drafts. Fewer are no error.
 	Draft(asks []*Ask) error
 
-	// Cost is how many seconds it takes to guess a token for each of so many sequences: 0 for none, and until that is known.
-	Cost(sequences int) float64
+	// Cost is how many seconds it takes to guess a token for each of so many sequences, after so many drafts: 0 for none, and until that is
+	// known.
+	Cost(depth, sequences int) float64
 
 	// Close gives back what the drafter holds on the device.
 	Close() error

@@ -37,7 +37,7 @@ type Head struct {
 	most    int               // rows of a sequence in a step, but for prompts
 	wait    int               // rows of a sequence that can wait
 	places  []int             // in kept, where nobody's rows wait
-	times   meter
+	times   guesses
 	kernels bool // the device's steps are made of kernels, so that more operations cost more than more rows
 }
 
@@ -131,7 +131,7 @@ func (h *Head) Close() error {
 	return errors.Join(errs...)
 }
 
-func (h *Head) Cost(sequences int) float64 { return h.times.of(sequences) }
+func (h *Head) Cost(depth, sequences int) float64 { return h.times.of(depth, sequences) }
 
 // headMemory is what the layer remembers of a sequence: its positions from base on.
 type headMemory struct {
@@ -366,7 +366,7 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
 	}
 	if late.Rows() <= h.most*len(asks) { // else it is remembering that was timed
-		h.times.learn(len(asks), time.Since(began).Seconds())
+		h.times.learn(len(asks[0].Drafts), len(asks), time.Since(began).Seconds())
 	}
 	return took(asks, picks[:len(asks)]), nil
 }

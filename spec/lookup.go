@@ -15,10 +15,10 @@ type Lookup struct{ model *model.Model }
 // NewLookup guesses for a model's sequences.
 func NewLookup(m *model.Model) *Lookup { return &Lookup{m} }
 
-func (*Lookup) Kind() string     { return "lookup" }
-func (*Lookup) Begin() Memory    { return new(index) }
-func (*Lookup) Cost(int) float64 { return 0 }
-func (*Lookup) Close() error     { return nil }
+func (*Lookup) Kind() string          { return "lookup" }
+func (*Lookup) Begin() Memory         { return new(index) }
+func (*Lookup) Cost(_, _ int) float64 { return 0 }
+func (*Lookup) Close() error          { return nil }
 
 func (l *Lookup) Forward(b *compute.Batch, s *state.View, _ []Share) func(compute.Ops) compute.Tensor {
 	return func(ops compute.Ops) compute.Tensor { return l.model.Forward(ops, b, s) }

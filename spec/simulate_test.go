@@ -43,7 +43,7 @@ type simulated struct {
 	machine
 	*weather
 	clock *float64
-	times meter
+	times guesses
 	lists lists
 }
 
@@ -60,11 +60,11 @@ func (l lists) price(m machine, kind, a, b int) float64 {
 }
 
 func (s *simulated) Begin() Memory { return new(guessable) }
-func (s *simulated) Cost(n int) float64 {
+func (s *simulated) Cost(depth, n int) float64 {
 	if n == 0 {
 		return 0
 	}
-	return s.times.of(n)
+	return s.times.of(depth, n)
 }
 
 func (s *simulated) Draft(asks []*Ask) error {
@@ -83,7 +83,7 @@ func (s *simulated) Draft(asks []*Ask) error {
 			return nil
 		}
 		took := s.draft(n) + s.remember*float64(rows-n) + s.lists.price(s.machine, 1, powerOfTwo(n), powerOfTwo(rows))
-		s.times.learn(n, s.pass(took, s.clock)/1000)
+		s.times.learn(depth, n, s.pass(took, s.clock)/1000)
 	}
 }
 

@@ -19,7 +19,7 @@ type Small struct {
 	context     int
 	rows        int // of a step
 	most        int // rows of a sequence that wait until a draft is wanted
-	times       meter
+	times       guesses
 }
 
 // NewSmall reserves what sequences of c need in the small model m, to guess for the model next.
@@ -38,7 +38,7 @@ func NewSmall(d compute.Device, m, next *model.Model, c state.Config, depth int)
 func (*Small) Kind() string   { return "draft" }
 func (s *Small) Close() error { return s.pool.Close() }
 
-func (s *Small) Cost(sequences int) float64 { return s.times.of(sequences) }
+func (s *Small) Cost(depth, sequences int) float64 { return s.times.of(depth, sequences) }
 
 // smallMemory is a sequence of the small model, and the tokens that it has computed.
 type smallMemory struct {
@@ -182,7 +182,7 @@ func (s *Small) guess(asks []*Ask) (rest []*Ask, err error) {
 		return nil, fmt.Errorf("spec: a guess of the draft model: %w", err)
 	}
 	if !behind && rows <= len(asking)*s.most {
-		s.times.learn(len(asking), time.Since(began).Seconds())
+		s.times.learn(len(asking[0].Drafts), len(asking), time.Since(began).Seconds())
 	}
 	for _, a := range took(asking, picks[:len(asking)]) {
 		if n := len(a.Drafts); n > 0 && int(a.Drafts[n-1]) >= s.next.Vocab { // the small one has room for tokens that nobody has
