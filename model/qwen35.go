@@ -124,7 +124,7 @@ func (m *qwen35) Features(ops compute.Ops, b *compute.Batch, s *state.View) comp
 		if m.Recurrent[i] {
 			y = m.delta(ops, b, n, l.Delta, s.Delta(i))
 		} else {
-			y = m.attention(ops, b, n, l.Attention, s.KV(i))
+			y = m.attention(ops, b, n, l.Attention, s.KV(i), 0)
 		}
 		x, n = ops.AddNorm(x, y, l.MLPNorm, m.Eps)
 		y = m.mlp(ops, n, &l.qwen35MLP)
@@ -144,11 +144,12 @@ func (m *qwen35) delta(ops compute.Ops, b *compute.Batch, n compute.Tensor, l *g
 	return ops.MatMul(ops.GatedNorm(o, z, l.Norm, m.Eps), l.Out)
 }
 
-func (m *qwen35) attention(ops compute.Ops, b *compute.Batch, n compute.Tensor, l *gatedAttention, kv compute.KV) compute.Tensor {
+// attention of so many positions, of all if 0.
+func (m *qwen35) attention(ops compute.Ops, b *compute.Batch, n compute.Tensor, l *gatedAttention, kv compute.KV, window int) compute.Tensor {
 	gated, k, v := ops.MatMul(n, l.Q), ops.MatMul(n, l.K), ops.MatMul(n, l.V)
 	q, k := ops.QKNormRope(b, gated, k, compute.QK{HeadDim: m.HeadDim, Rope: m.Rope, QNorm: l.QNorm, KNorm: l.KNorm, Eps: m.Eps, Gated: true})
 	ops.AppendKV(b, kv, k, v)
-	return ops.MatMul(ops.Attention(b, q, kv, compute.Attn{Gate: gated}), l.O)
+	return ops.MatMul(ops.Attention(b, q, kv, compute.Attn{Gate: gated, Window: window}), l.O)
 }
 
 func (m *qwen35) mlp(ops compute.Ops, n compute.Tensor, l *qwen35MLP) compute.Tensor {

@@ -48,13 +48,17 @@ func (m *qwen35) DraftState() state.Layout { return state.KV(len(m.Drafters), m.
 
 func (m *qwen35) FeatureWidth() int { return m.Width }
 
+// draftWindow is how many positions a guess looks back at: what is further away, the hidden row knows of. The built-in model guesses as well with
+// 768 of 1,500 to 2,000 positions as with all; with 512, one of 300 right guesses fewer; with 256, 14.
+const draftWindow = 1024
+
 func (m *qwen35) Draft(ops compute.Ops, b *compute.Batch, hidden compute.Tensor, s *state.View) (next compute.Tensor) {
 	l, norm := &m.Drafters[0], m.OutNorm
 	if !l.OutNorm.IsZero() {
 		norm = l.OutNorm
 	}
 	x, n := ops.AddNorm(m.guessing(ops, b, hidden), compute.Tensor{}, l.MixerNorm, m.Eps)
-	y := m.attention(ops, b, n, l.Attention, s.KV(0))
+	y := m.attention(ops, b, n, l.Attention, s.KV(0), draftWindow)
 	x, n = ops.AddNorm(x, y, l.MLPNorm, m.Eps)
 	_, next = ops.AddNorm(x, m.mlp(ops, n, &l.qwen35MLP), norm, m.Eps)
 	return next
