@@ -24,7 +24,7 @@ const (
 	programUsers    = 8         // warps that compute: USERS of kernels/program.cuh
 	programBringers = 4         // warps that bring what those need
 	programPages    = 10        // of the KV cache for each of its blocks, beyond which attention is faster as a kernel
-	programFloats   = 8         // rows of an operand's tile that is multiplied by float32, beyond which that is faster as a kernel
+	programFloats   = 8         // rows that are multiplied by float32, beyond which that is faster as a kernel
 )
 
 // programLayouts are the packed forms that it multiplies by.
@@ -83,7 +83,7 @@ const (
 	ropeKeys, ropePositions, ropeKVHeads, ropeDim                          = 1, 2, 7, 8
 	matmulOperand, matmulTiles, matmulRows                                 = 16, 18, 19
 	matmulGated, matmulGateScale, matmulEach, matmulDepth                  = 17, 20, 21, 23 // what a kernel has there a program has no use for
-	floatOperand, floatTile                                                = 1, 6           // of matmul_f32
+	floatOperand, floatRows, floatTile                                     = 1, 5, 6        // of matmul_f32
 	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim = 2, 9, 10, 11, 17
 )
 
@@ -165,7 +165,7 @@ func (p *draft) add(l *launch) bool {
 	} else if name == "matmul_f32" {
 		tile = int(l.args[floatTile])
 	}
-	if tile != 0 && (!slices.Contains(programTiles, tile) || p.tile != 0 && p.tile != tile || name == "matmul_f32" && tile > programFloats) {
+	if tile != 0 && (!slices.Contains(programTiles, tile) || p.tile != 0 && p.tile != tile || name == "matmul_f32" && l.args[floatRows] > programFloats) {
 		return false
 	}
 	if rest, ok := strings.CutPrefix(name, "attend_few_"); ok {
@@ -280,9 +280,12 @@ func (p *draft) cut(in *instruction, gates int32) bool {
 	}
 	most := pair * (32 * programUsers / lanes) // a thread adds up one sum, or a pair
 	each, depth := pair*ceilDiv(strips/pair, p.blocks), segments
-	if each > most || each*segments > 2*room { // it takes several chunks
-		each = min(most, max(1, room/segments)) / pair * pair
-		if each == 0 {
+	if each > most || each*segments > 2*room { // it takes several chunks, of a segment for each warp if there is one, so that it loads its rows of x once
+		depth = min(segments, programUsers)
+		if pair > 1 {
+			depth = segments // they are gated when they are added up
+		}
+		if each = min(each, most, room/depth) / pair * pair; each == 0 {
 			return false
 		}
 		depth = min(segments, room/each)

@@ -116,8 +116,8 @@ func TestAHybridIsOneProgram(t *testing.T) {
 		rows, sequences, idle int
 		want                  string
 	}{
-		{1, 1, 0, "[embed_q8 program_8_256]"}, {1, 1, 3, "[embed_q8 program_8_256]"}, {4, 2, 0, "[embed_q8 program_8_256]"},
-		{1, 16, 0, "[embed_q8 program_16_256]"}, {8, 2, 0, "[embed_q8 program_16_256]"}, {1, 0, 8, "[embed_q8 program_8_256]"},
+		{1, 1, 0, "[embed_q8 program_8_256]"}, {1, 1, 3, "[embed_q8 program_8_256]"}, {2, 2, 0, "[embed_q8 program_8_256]"}, {4, 2, 0, "[embed_q8 program_16_256]"},
+		{1, 16, 0, "[embed_q8 program_16_256]"}, {8, 2, 0, "[embed_q8 program_16_256]"}, {1, 0, 8, "[embed_q8 program_16_256]"},
 	} {
 		for range 3 { // launched, captured, replayed
 			f.issued = nil

@@ -203,9 +203,13 @@ func (s *step) makeOperand(b *buffer, rows, width int, scale float32) {
 	b.operand = s.take(b.home, 2*roundUp(rows, b.tile)*paddedK(width))
 }
 
-// tileRows is the height of an operand's tiles.
+// tileRows is the height of an operand's tiles. More than four rows have no room for two runs in a program (Rows<8> of kernels/strips.cuh), where
+// those of a tile of 16 stay in registers.
 func tileRows(rows int) int {
-	tile := 8
+	if rows <= 4 {
+		return 8
+	}
+	tile := 16
 	for tile < rows && tile < 128 {
 		tile *= 2
 	}

@@ -94,7 +94,7 @@ struct Units {
     __device__ __forceinline__ int following() const { return segment + (left > together && first + together == count); }
 };
 
-template <int T> constexpr int TOGETHER = T == 8 ? 2 : 1; // units that a warp multiplies at a time
+template <int T> constexpr int TOGETHER = T == 8 ? 2 : 1; // units that a warp multiplies at a time: of 16 rows the code of two is too long
 
 // Sums of a unit are kept of the lanes whose rows are wanted: lane 4*g + q has rows 2q and 2q+1 of each eight.
 template <int T>
@@ -239,7 +239,7 @@ __device__ __forceinline__ void multiply_two(float (&c)[2][4], const L (&tile)[2
 template <class L>
 __device__ __forceinline__ void multiply_units(Way& way, Rows<8>& x, const Strips& m, const Chunks& chunk, const Wanted<8>& wanted, Units units, float4* sums, int lane) {
 #pragma unroll 1
-    while (units.next(2)) {
+    while (units.next(TOGETHER<8>)) {
         const bool both = units.together > 1;
         const int first = (chunk.segment + units.segment) * (SEGMENT / RUN), following = (chunk.segment + units.following()) * (SEGMENT / RUN);
         const int tiles = m.tiles(chunk.segment + units.segment);
@@ -287,7 +287,7 @@ __device__ __forceinline__ void multiply_units(Way& way, Rows<8>& x, const Strip
 template <class L>
 __device__ __forceinline__ void multiply_units(Way& way, Rows<16>& x, const Strips& m, const Chunks& chunk, const Wanted<16>& wanted, Units units, float4* sums, int lane) {
 #pragma unroll 1
-    while (units.next(1)) {
+    while (units.next(TOGETHER<16>)) {
         const int segment = chunk.segment + units.segment, tiles = m.tiles(segment);
         x.need(segment, tiles, lane);
         float c[2][4] = {};
