@@ -352,17 +352,20 @@ func (r rings) rowBytes() int { return r.runs * r.rows * 512 }
 // programRoom is what rings and rows may have: what heads of 256 need beside is not theirs.
 func programRoom(dim int) int {
 	if dim == 256 {
-		return programRings - 2<<10
+		return programRings - 3<<10
 	}
 	return programRings
 }
 
-// rings gives the weights what two stages of pages, and the rows, leave.
+// rings gives the weights what stages of pages, and the rows, leave.
 func (p *draft) rings() (r rings) {
 	for i := range p.list {
 		name := operations[p.list[i].operation].name
 		if name == "attend_f16" {
 			r.page, r.pages = compute.Page*compute.KVF16.RowBytes(p.dim), 2
+			if p.tile == 16 && r.page <= 16<<10 { // a block has many pages to go through
+				r.pages = 4
+			}
 		}
 		if name == "route" {
 			r.rows, r.crowd = max(r.rows, min(2, int(p.list[i].x))), crowdBytes

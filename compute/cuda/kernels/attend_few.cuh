@@ -125,13 +125,17 @@ __device__ __forceinline__ void bring_pages(Ring& ring, const Attention& a, cons
 // maxima; then every two outputs are a chain of fma. sinks are of the tile's heads. store(pair, column, a, b).
 template <int D, int USERS, class Store>
 __device__ __forceinline__ void merge(const Attention& a, const Work& k, int block, const float* sinks, FewScratch<D>& s, int pairs, int t, Store store) {
-    constexpr int G = (M * D / 2 + 32 * USERS - 1) / (32 * USERS), AHEAD = 24;
+    constexpr int G = (M * D / 2 + 32 * USERS - 1) / (32 * USERS), AHEAD = 24, EARLY = 12;
     int w = t / 32, lane = t % 32, most = s.room / pairs;
     auto entry = [&](int e) { return (const float*)entry_at<M, D>(a.partials, k.base + e, block, a.blocks); };
     float2 o[G] = {};
     constexpr int R = M / USERS; // pairs of a warp
     float total[G] = {}, top[R]; // top: of pairs w, w+USERS
     for (float& t : top) t = NONE;
+    auto output = [&](int e, int x) { return __ldcg((const float2*)(entry(e) + 2 * M) + x); };
+    float2 early[EARLY]; // the first outputs of the first entries, which are on their way while maxima are looked at
+#pragma unroll
+    for (int j = 0; j < EARLY; j++) early[j] = j < k.total && t * 2 < pairs * D ? output(j, t) : float2{};
     for (int e0 = 0; e0 < k.total; e0 += most) {
         int count = min(most, k.total - e0);
 #pragma unroll
@@ -162,7 +166,7 @@ __device__ __forceinline__ void merge(const Attention& a, const Work& k, int blo
                     float2 add[AHEAD];
 #pragma unroll
                     for (int j = 0; j < AHEAD; j++)
-                        add[j] = e + j < count ? __ldcg((const float2*)(entry(e0 + e + j) + 2 * M) + x) : float2{};
+                        add[j] = i == 0 && j < EARLY && e0 + e == 0 ? early[j] : e + j < count ? output(e0 + e + j, x) : float2{};
 #pragma unroll
                     for (int j = 0; j < AHEAD; j++)
                         if (e + j < count) {
@@ -301,10 +305,12 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
     if (k.total > 1) {
         if (entry == 0) store_entry(ot, total[0], total[1], mt[0], mt[1]);
         meet<32 * USERS>();
-        if (t == 0) s.last = arrived(a.arrivals + k.base * a.blocks + block, written, k.total);
+        if (t == 0) {
+            Quiet quiet;
+            s.last = arrived(a.arrivals + k.base * a.blocks + block, written, k.total);
+        }
         meet<32 * USERS>();
         if (!s.last) return;
-        __threadfence();
         merge<D, USERS>(a, k, block, a.sinks ? a.sinks + kh * a.group + h0 : nullptr, s, pairs, t, [&](int h, int d, float x, float y) {
             Member m = member(k, a.order, h, heads, window);
             store_pair(a.out, m, (kh * a.group + h0 + m.head) * D + d, a.tile, kpad, x, y);

@@ -160,7 +160,7 @@ __device__ __forceinline__ void bring_experts(Ring& ring, const ExpertStrips& m,
                 at = segment * SEGMENT, left = m.tiles(segment), u += strips;
             }
         }
-        if (more && ring.is_empty() && (issued < FLIGHT || behind.is_full())) {
+        if (more && !quiet_ && ring.is_empty() && (issued < FLIGHT || behind.is_full())) {
             int n = min(piece, left), run = at / RUN * RUN, strip = first + i;
             const uint8_t* from = m.tile(strip, strip_bytes);
             barrier_expect(ring.full(), n * strip_bytes);

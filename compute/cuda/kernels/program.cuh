@@ -28,7 +28,7 @@
 
 constexpr int USERS = 8; // using warps: as many as can hold their part of 16 rows of x in registers, and what attention and norms are laid out for
 constexpr int USING = 32 * USERS;
-constexpr int BRINGERS = 4; // warps that bring: a warpgroup, for only as such can they leave registers to the others
+constexpr int BRINGERS = 4; // warps that bring: a warpgroup, for only as such can they leave registers to the others.
 
 // Registers of a thread that uses, and of one that brings: 256 of the one and 128 of the other have 64,512 of 65,536.
 #define USERS_REGISTERS "224"
@@ -92,6 +92,7 @@ struct Gate {
     // end tells of a phase; one thread, after a barrier of all that wrote. The last of all makes the counter zero: nobody waits for
     // the end of the last phase.
     __device__ void end() const {
+        Quiet quiet;
         __threadfence();
         atomicInc(counter, phases * gridDim.x - 1);
     }
@@ -123,10 +124,11 @@ struct Rings {
 };
 __shared__ Rings rings;
 
-// Whole is what attention works on, put together once.
+// Whole is what attention works on, put together once, with the rows of its work.
 struct Whole {
     Attention attention;
     Work work;
+    int2 order[M];
 };
 __shared__ Whole whole, ahead; // of the using warps; of the warp that brings pages
 
@@ -163,32 +165,41 @@ __device__ __forceinline__ void append_all(const Instruction& in, int t) {
     });
 }
 
+// take_work is work number i of an instruction: no operation makes it. A warp.
+__device__ __forceinline__ void take_work(const Instruction& in, Whole& whole, int i, int lane) {
+    Work k = load_work(in.p<Work>(5) + i);
+    if (lane < min(k.rows, M)) whole.order[lane] = in.p<int2>(3)[k.at + lane];
+    k.at = 0;
+    if (lane == 0) whole.work = k;
+    __syncwarp();
+}
+
+// begin_work is what each_work begins with. A warp.
+__device__ __forceinline__ void begin_work(const Instruction& in, Whole& whole, int lane) {
+    if (this_block() >= in.x * in.y) return;
+    if (lane == 0) whole.attention = in.attention(), whole.attention.order = whole.order;
+    take_work(in, whole, this_block() / in.x, lane);
+}
+
 // each_work calls f(block) for every block of attention that this block does, of the work in `whole`, which begins as begin_work leaves it. All
-// threads that share it call this; meet() is their barrier, and `first` one of them.
+// threads that share it call this; meet() is their barrier, and `first` whether the thread is of their first warp.
 template <class Meet, class F>
 __device__ __forceinline__ void each_work(const Instruction& in, Whole& whole, bool first, Meet meet, F f) {
     for (int v = this_block(); v < in.x * in.y; v += gridDim.x) {
         if (v != blockIdx.x) {
             meet();
-            if (first) whole.work = load_work(in.p<Work>(5) + v / in.x);
+            if (first) take_work(in, whole, v / in.x, thread() % 32);
             meet();
         }
         if (whole.work.rows > 0) f(v % in.x);
     }
 }
 
-// begin_work is what each_work begins with: no operation makes it. One thread.
-__device__ __forceinline__ void begin_work(const Instruction& in, Whole& whole) {
-    if (this_block() >= in.x * in.y) return;
-    whole.attention = in.attention();
-    whole.work = load_work(in.p<Work>(5) + this_block() / in.x);
-}
-
 // prepare is called while the phase of an instruction is awaited, by a warp.
 __device__ __noinline__ void prepare(int turn) {
     const Instruction& in = now[turn];
     int lane = thread() % 32;
-    if (in.operation == OP_attend_f16 && lane == 0) begin_work(in, whole);
+    if (in.operation == OP_attend_f16) begin_work(in, whole, lane);
     if (in.operation == OP_delta_few) near_.bring(in.delta(), lane);
 }
 
@@ -269,7 +280,7 @@ template <int T, int D>
 __device__ __noinline__ int perform_attention(int turn, int place, FewScratch<D>& scratch) {
     int t = thread();
     Ring pages = rings.of_pages(place);
-    each_work(now[turn], whole, t == 0, [] { meet<USING>(); },
+    each_work(now[turn], whole, t < 32, [] { meet<USING>(); },
               [&](int block) { attend_pages<D, USERS, F16>(pages, whole.attention, whole.work, block, scratch, t); });
     return Rings::place(pages);
 }
@@ -374,14 +385,14 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ri
         break;
     case OP_attend_f16: {
         if (!first) break;
-        if (thread() % 32 == 0) begin_work(in, ahead);
-        __syncwarp();
+        begin_work(in, ahead, thread() % 32);
         bool waited = false;
-        each_work(in, ahead, thread() % 32 == 0, [] { __syncwarp(); },
+        each_work(in, ahead, true, [] { __syncwarp(); },
                   [&](int block) {
                       const Work& k = ahead.work;
                       const Attention& a = ahead.attention;
-                      // Pages that the ring has no room for yet come to the L2 cache meanwhile.
+                      // Pages that the ring has no room for yet come to the L2 cache meanwhile, but not where a phase would wait for them.
+                      gate.pass(in.phase - 1);
                       for (int p = k.first + thread() % 32; p < min(k.fresh, k.end); p += 32)
                           bulk_prefetch(a.kv + page_at<F16>(a.tables[(size_t)k.slot * a.stride + p], a.layers, a.layer, a.kvHeads, block % a.kvHeads, D), 2 * F16::tile(D));
                       bring_pages<D, F16>(pages, a, k, block, [&](int p) {
@@ -397,7 +408,7 @@ template <int T, int D>
 __device__ __forceinline__ void program(const Instruction* list, int count, unsigned* counter, const Rings& r) {
     __shared__ Scratch<D> scratch;
     int t = threadIdx.x;
-    if (t == 0) ring_init(0, r.pages, 1, USERS), ring_init(r.pages, USERS * r.strips, 1, 1), opened = 0, rings = r, near_.made = 0, crowd_init(BRINGERS);
+    if (t == 0) ring_init(0, r.pages, 1, USERS), ring_init(r.pages, USERS * r.strips, 1, 1), opened = 0, quiet_ = 0, rings = r, near_.made = 0, crowd_init(BRINGERS);
     __syncthreads();
     const Gate gate{counter, (unsigned)list[count - 1].phase + 1};
     if (t >= USING) {

@@ -21,6 +21,14 @@ __device__ __forceinline__ void ring_init(int first, int stages, int bringers, i
     barriers_ready();
 }
 
+// Quiet is while one thread of a block tells others what the block has written. Its fence waits for copies that are on their way as well, so a
+// program's bringing warps begin none meanwhile.
+__shared__ volatile int quiet_;
+struct Quiet {
+    __device__ __forceinline__ Quiet() { quiet_ = 1; }
+    __device__ __forceinline__ ~Quiet() { quiet_ = 0; }
+};
+
 struct Ring {
     int bytes, stages; // of a stage; of the ring
     int stage, parity;

@@ -134,7 +134,7 @@ __device__ __forceinline__ void bring_strips(Ring& ring, const Strips& m, int bl
                 at = segment * SEGMENT, left = m.tiles(segment);
             }
         }
-        if (more && ring.is_empty() && (issued < FLIGHT || behind.is_full())) {
+        if (more && !quiet_ && ring.is_empty() && (issued < FLIGHT || behind.is_full())) {
             int n = min(PIECE<L>, left);
             barrier_expect(ring.full(), n * L::strip);
             bulk_copy_once(ring.at(), (i == 0 ? from[0] : from[S - 1]) + strip_at<L>(i == 0 ? part[0] : part[S - 1], at, m.ktiles), n * L::strip, ring.full());
