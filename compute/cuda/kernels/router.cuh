@@ -8,16 +8,37 @@ __device__ __forceinline__ uint32_t rank_of(float key) {
     return key != key ? 0 : bits >> 31 ? ~bits : bits | 1u << 31;
 }
 
-// best gives every lane the index of the largest key, of equal ones the lowest. -1: nothing is left.
-__device__ __forceinline__ int best(const float* key, int n, int lane) {
-    uint32_t at = ~0u, top = 0;
-    for (int e = lane; e < n; e += 32) {
-        uint32_t rank = rank_of(key[e]);
-        if (rank > top) at = e, top = rank;
+// Ranks are the ranks of keys that a lane has: those of the first 32*HELD in registers, for a choice looks at all of them for each expert.
+struct Ranks {
+    static constexpr int HELD = 8;
+    uint32_t held[HELD];
+
+    __device__ __forceinline__ Ranks(const float* key, int n, int lane) {
+#pragma unroll
+        for (int i = 0; i < HELD; i++) held[i] = lane + 32 * i < n ? rank_of(key[lane + 32 * i]) : 0;
     }
-    uint32_t most = __reduce_max_sync(~0u, top);
-    return most == 0 ? -1 : (int)__reduce_min_sync(~0u, top == most ? at : ~0u);
-}
+    // best gives every lane the index of the largest key, of equal ones the lowest. -1: nothing is left.
+    __device__ __forceinline__ int best(const float* key, int n, int lane) const {
+        uint32_t at = ~0u, top = 0;
+#pragma unroll
+        for (int i = 0; i < HELD; i++)
+            if (held[i] > top) at = lane + 32 * i, top = held[i];
+        for (int e = lane + 32 * HELD; e < n; e += 32) {
+            uint32_t rank = rank_of(key[e]);
+            if (rank > top) at = e, top = rank;
+        }
+        uint32_t most = __reduce_max_sync(~0u, top);
+        return most == 0 ? -1 : (int)__reduce_min_sync(~0u, top == most ? at : ~0u);
+    }
+    // drop takes a key away; key is written by its lane, which alone reads it.
+    __device__ __forceinline__ void drop(float* key, int e, int lane) {
+        if (e % 32 != lane) return;
+#pragma unroll
+        for (int i = 0; i < HELD; i++)
+            if (e == lane + 32 * i) held[i] = 0;
+        if (e >= 32 * HELD) key[e] = __int_as_float(0x7fc00000);
+    }
+};
 
 // scores makes softmax (of all) or sigmoid of the products.
 __device__ __forceinline__ void scores(float* v, int n, bool sigmoid, int lane) {
@@ -52,13 +73,14 @@ __device__ __forceinline__ void drop_groups(float* key, float* sums, int n, int 
         sums[g] = size > 1 ? __fadd_rn(key[g * size + first], second) : key[g * size + first];
     }
     __syncwarp();
+    Ranks ranks(sums, groups, lane);
     for (int i = 0; i < kept; i++) {
-        int g = best(sums, groups, lane);
+        int g = ranks.best(sums, groups, lane);
         if (g < 0) break;
-        __syncwarp();
-        if (lane == 0) sums[g] = __uint_as_float(KEPT);
-        __syncwarp();
+        ranks.drop(sums, g, lane);
+        if (g % 32 == lane) sums[g] = __uint_as_float(KEPT);
     }
+    __syncwarp();
     for (int e = lane; e < n; e += 32)
         if (__float_as_uint(sums[e / size]) != KEPT) key[e] = __int_as_float(0x7fc00000);
     __syncwarp();
@@ -95,17 +117,18 @@ struct Router {
         if (groups > 0) drop_groups(key, sums, n, groups, kept, lane);
         float sum = 0, peak = 0;
         bool exponents = normalise && !by_score && !sigmoid;
-        for (int j = 0; j < chosen; j++) { // key[j] is free once expert j has been looked at; what has been chosen goes to sums
-            int e = best(key, n, lane);
+        Ranks ranks(key, n, lane);
+        for (int j = 0; j < chosen; j++) { // what has been chosen goes to sums
+            int e = ranks.best(key, n, lane);
             float w = e < 0 ? __int_as_float(0x7fc00000) : v[e]; // nothing left: a fault of the model's numbers
             e = max(e, 0);
             if (j == 0) peak = w;
             if (exponents) w = exp_(__fsub_rn(w, peak));
             sum = __fadd_rn(sum, w);
-            __syncwarp();
-            if (lane == 0) key[e] = __int_as_float(0x7fc00000), experts[j] = e, sums[j] = w;
-            __syncwarp();
+            ranks.drop(key, e, lane);
+            if (lane == 0) experts[j] = e, sums[j] = w;
         }
+        __syncwarp();
         if (sigmoid) sum = fmaxf(sum, 1e-20f);
         for (int j = lane; j < chosen; j += 32) {
             float w = sums[j];
