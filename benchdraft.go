@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"memra/engine"
@@ -11,8 +12,8 @@ import (
 )
 
 // DraftTest is one thing to measure: how much faster answers come where tokens are guessed ahead. The prompt is real text, for guesses of
-// random tokens never come true; Generate tokens follow it, whatever they are, in each of Streams sequences that are served together. Of
-// the prompt, each lacks a few more tokens at its end than the one before.
+// random tokens never come true; tokens follow it, whatever they are, in each of Streams sequences that are served together, Generate of them a
+// stream once all streams run. Of the prompt, each lacks a few more tokens at its end than the one before.
 type DraftTest struct {
 	Prompt            []int32
 	Generate, Streams int
@@ -22,8 +23,16 @@ type DraftTest struct {
 // between is how many tokens fewer of the prompt each stream has than the one before.
 const between = 3
 
-// DraftResult is a test's figures: tokens a second of all streams, from when each has its first to when one has its last, without guesses and
-// with them, one after the other in every repetition.
+// Room is how many tokens a stream may generate: of several also while the prompts of others are computed, which takes long.
+func (t DraftTest) Room() int {
+	if t.Streams == 1 {
+		return t.Generate
+	}
+	return 4 * t.Generate
+}
+
+// DraftResult is a test's figures: tokens a second of all streams from when each has its first on, without guesses and with them, one after the
+// other in every repetition.
 type DraftResult struct {
 	DraftTest
 	Plain, Drafted []float64
@@ -39,6 +48,8 @@ func (m *Model) BenchDrafts(ctx context.Context, t DraftTest, repetitions int) (
 		return r, fmt.Errorf("memra: bench of %d generated tokens in %d streams, %d times, want at least 2, 1 and 1", t.Generate, t.Streams, repetitions)
 	case len(t.Prompt) <= between*t.Streams:
 		return r, fmt.Errorf("memra: a prompt of %d tokens for %d streams, want at least %d", len(t.Prompt), t.Streams, between*t.Streams+1)
+	case len(t.Prompt)+t.Room() > m.Context():
+		return r, fmt.Errorf("memra: a prompt of %d tokens in a context of %d, want at most %d, for each of %d streams may generate %d", len(t.Prompt), m.Context(), m.Context()-t.Room(), t.Streams, t.Room())
 	case m.prefixes:
 		return r, errors.New("memra: drafts are measured without a prefix cache")
 	}
@@ -74,9 +85,10 @@ func (m *Model) draftRate(ctx context.Context, t DraftTest, drafts int) (float64
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make([]*engine.Answer, t.Streams)
+	limit := t.Room()
 	err := m.between(func() (err error) { // so that they begin together, and run side by side as soon as their prompts are computed
 		for i := range answers {
-			r := engine.Request{Tokens: t.Prompt[:len(t.Prompt)-between*i], Limit: t.Generate, Draw: sample.Draw{Params: t.Sampling}, Drafts: drafts, Patient: true}
+			r := engine.Request{Tokens: t.Prompt[:len(t.Prompt)-between*i], Limit: limit, Draw: sample.Draw{Params: t.Sampling}, Drafts: drafts, Patient: true}
 			if answers[i], err = m.submit(ctx, r); err != nil {
 				return err
 			}
@@ -86,46 +98,73 @@ func (m *Model) draftRate(ctx context.Context, t DraftTest, drafts int) (float64
 	if err != nil {
 		return 0, err
 	}
-	times := make([][]time.Time, t.Streams) // of each stream's tokens
-	failed := make(chan error, t.Streams)
+	tokens := make(chan streamed)
 	for i, a := range answers {
 		go func() {
-			for len(times[i]) < t.Generate {
+			for range limit {
 				e, err := a.Next(ctx)
-				if err != nil {
-					failed <- named(err)
+				select {
+				case tokens <- streamed{stream: i, at: e.At, err: named(err)}:
+				case <-ctx.Done():
 					return
 				}
-				times[i] = append(times[i], e.At)
+				if err != nil {
+					return
+				}
 			}
-			failed <- nil
 		}()
 	}
-	for range t.Streams {
-		err = errors.Join(err, <-failed)
-	}
-	if err != nil {
-		return 0, err
-	}
-	begin, end := times[0][0], times[0][t.Generate-1] // the last that begins; the first that ends
-	for _, s := range times {
-		if s[0].After(begin) {
-			begin = s[0]
+	return sideBySide(ctx, t, limit, tokens)
+}
+
+// streamed is a token of a stream, or why there is none.
+type streamed struct {
+	stream int
+	at     time.Time
+	err    error
+}
+
+// sideBySide is the tokens a second of all streams from when the last of them has its first, until they have t.Generate each in the mean, or one of
+// them has all that it may have.
+func sideBySide(ctx context.Context, t DraftTest, limit int, tokens <-chan streamed) (float64, error) {
+	var times []time.Time
+	var begin time.Time // the last first token
+	have := make([]int, t.Streams)
+	for begun, together := 0, 0; together < t.Generate*t.Streams; {
+		var s streamed
+		select {
+		case s = <-tokens:
+		case <-ctx.Done():
+			return 0, ctx.Err()
 		}
-		if last := s[len(s)-1]; last.Before(end) {
-			end = last
+		if s.err != nil {
+			return 0, s.err
 		}
-	}
-	tokens := 0
-	for _, s := range times {
-		for _, at := range s {
-			if at.After(begin) && !at.After(end) {
-				tokens++
+		if have[s.stream]++; have[s.stream] == 1 {
+			if begun++; s.at.After(begin) {
+				begin = s.at
 			}
 		}
+		times = append(times, s.at)
+		if begun == t.Streams {
+			together++
+		}
+		if have[s.stream] == limit {
+			if begun < t.Streams {
+				return 0, fmt.Errorf("memra: a stream has generated %d tokens before all %d have begun: generate more, or of a shorter prompt", limit, t.Streams)
+			}
+			break
+		}
 	}
-	if tokens < t.Streams {
-		return 0, fmt.Errorf("memra: %d tokens in %d streams, of which %d were generated while all streams were: generate more, or of a shorter prompt", t.Generate, t.Streams, tokens)
+	slices.SortFunc(times, time.Time.Compare)
+	count, end := 0, times[len(times)-1]
+	for _, at := range times {
+		if at.After(begin) {
+			count++
+		}
 	}
-	return float64(tokens) / end.Sub(begin).Seconds(), nil
+	if count == 0 {
+		return 0, fmt.Errorf("memra: no token was generated while all %d streams were: generate more than %d", t.Streams, t.Generate)
+	}
+	return float64(count) / end.Sub(begin).Seconds(), nil
 }

@@ -18,15 +18,15 @@ func (c *benchCommand) drafts(ctx context.Context, m *memra.Model, table benchTa
 	}
 	prompt := m.Tokenize(string(text))
 	for _, n := range c.generates.value {
-		if room := m.Context() - n; room < len(prompt) {
-			if room < 1 {
-				return fmt.Errorf("bench: the context of %d tokens has no room for a prompt and %d more", m.Context(), n)
-			}
-			prompt = prompt[:room]
-		}
 		for _, streams := range c.streams.value {
+			test := memra.DraftTest{Generate: n, Streams: streams}
+			room := m.Context() - test.Room()
+			if room < 1 {
+				return fmt.Errorf("bench: the context of %d tokens has no room for a prompt and %d more", m.Context(), test.Room())
+			}
+			test.Prompt = prompt[:min(room, len(prompt))]
 			began := time.Now()
-			r, err := m.BenchDrafts(ctx, memra.DraftTest{Prompt: prompt, Generate: n, Streams: streams}, c.repetitions)
+			r, err := m.BenchDrafts(ctx, test, c.repetitions)
 			if err != nil {
 				return err
 			}
