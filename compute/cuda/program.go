@@ -87,8 +87,8 @@ const (
 	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim = 2, 9, 10, 11, 17
 )
 
-// gatesNothing is what most matmuls of a program do; SwiGLU and GeGLU are the numbers behind it (Activation of kernels/strips.cuh). Products of
-// programGates rows are gated as they are added up: of more that takes longer than a phase of its own.
+// gatesNothing is what most matmuls of a program do; SwiGLU and GeGLU are the numbers behind it (Activation of kernels/strips.cuh). With an operand in
+// tiles of programGates rows products are gated as they are added up: with one in tiles of more that takes longer than a phase of its own.
 const (
 	gatesNothing = 0
 	programGates = 8

@@ -94,7 +94,7 @@ struct Units {
     __device__ __forceinline__ int following() const { return segment + (left > together && first + together == count); }
 };
 
-template <int T> constexpr int TOGETHER = T == 8 ? 2 : 1; // units that a warp multiplies at a time: of 16 rows the code of two is too long
+template <int T> constexpr int TOGETHER = T == 8 ? 2 : 1; // units that a warp multiplies at a time; of 16 rows the code of two is too long
 
 // Sums of a unit are kept of the lanes whose rows are wanted: lane 4*g + q has rows 2q and 2q+1 of each eight.
 template <int T>
@@ -394,5 +394,6 @@ __device__ __forceinline__ void multiply_strips(Ring& ring, const Strips& m, Row
         second.add(from + lanes, lanes, with, chunk, unscale);
         if (m.activation == Activation::silu) gated.template put<Silu>(sum, total, with);
         else gated.template put<Gelu>(sum, total, with);
-    }    way.end(ring);
+    }
+    way.end(ring);
 }
