@@ -204,13 +204,12 @@ func (p *draft) add(l *launch) bool {
 		return false
 	case dim != 0:
 		p.dim = dim
-	case name == "matmul_f32":
-		p.tile = tile
-		follows = p.last("matmul_") && p.list[len(p.list)-1].operand() == in.operand()
 	case tile != 0:
 		p.tile = tile
-		p.cut(&in, gatesNothing)
 		follows = p.last("matmul_") && p.list[len(p.list)-1].operand() == in.operand()
+		if name != "matmul_f32" {
+			p.cut(&in, gatesNothing)
+		}
 	case name == "add_bias": // with others of its phase, however late somebody reads the sum
 		in.x, in.phase = in.y, p.made(l.args[0])+1
 		p.insert(p.end(in.phase), in, l)
