@@ -51,7 +51,8 @@ type attendWork struct {
 	first, end         int32 // pages
 	fresh              int32 // of few: the first page that this step writes
 	base, entry, total int32 // of partial results
-	_                  [3]int32
+	begin              int32 // of the sequence's rows in the order
+	_                  [2]int32
 }
 
 // rowAt is a row of a batch and its position.
@@ -161,8 +162,9 @@ func planAttention(b *compute.Batch, tables [][]int32, written pageSet, kvHeads,
 			}
 			rows = max(1, forms[form].pairs/group)
 		}
+		begin := int32(at)
 		for ; at < end; at += rows {
-			w := attendWork{slot: slot, at: int32(at), rows: int32(min(rows, end-at))}
+			w := attendWork{slot: slot, at: int32(at), rows: int32(min(rows, end-at)), begin: begin}
 			if slot >= 0 {
 				if window > 0 {
 					w.first = max(0, order[at].position+1-int32(window)) / compute.Page

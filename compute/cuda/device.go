@@ -40,6 +40,7 @@ type Device struct {
 		bytes int
 	}
 	attended growing // partial results of attention
+	met      growing // the same in programs: all ones between launches
 	gate     pointer // counter of programs
 	step     step
 	output   pinnedBuffer

@@ -114,7 +114,7 @@ func (a *arena) take(d *Device, n int) (pointer, error) {
 			return c.at + pointer(a.used-n), nil
 		}
 	}
-	bytes := max(n, 32<<20)
+	bytes := max(n, 8<<20)
 	p, err := d.alloc(bytes, "memory of a step's tensors")
 	if err != nil {
 		return 0, err

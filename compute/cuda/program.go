@@ -3,6 +3,7 @@ package cuda
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -68,6 +69,7 @@ var operations = func() (all []operation) {
 	add("matmul_f32", "matmul_f32", 8)
 	add("route", "route", 14)
 	add("experts_add", "experts_add", 8)
+	add("clear", "", 0) // no kernel: see mail.go
 	for _, l := range programLayouts {
 		add("matmul_"+l.name, "matmul_hopper_"+l.name, 23)
 	}
@@ -80,11 +82,14 @@ var operations = func() (all []operation) {
 
 // Arguments of kernels that a program looks at.
 const (
-	ropeKeys, ropePositions, ropeKVHeads, ropeDim                          = 1, 2, 7, 8
-	matmulOperand, matmulTiles, matmulRows                                 = 16, 18, 19
-	matmulGated, matmulGateScale, matmulEach, matmulDepth                  = 17, 20, 21, 23 // what a kernel has there a program has no use for
-	floatOperand, floatRows, floatTile                                     = 1, 5, 6        // of matmul_f32
-	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim = 2, 9, 10, 11, 17
+	normSum, normAdded                                                                                                         = 0, 4
+	ropeKeys, ropePositions, ropeKVHeads, ropeDim                                                                              = 1, 2, 7, 8
+	matmulOperand, matmulTiles, matmulRows                                                                                     = 16, 18, 19
+	matmulGated, matmulGateScale, matmulEach, matmulDepth                                                                      = 17, 20, 21, 23 // what a kernel has there a program has no use for
+	floatOperand, floatRows, floatTile                                                                                         = 1, 5, 6        // of matmul_f32
+	attendOut, attendQueries, attendCache, attendTables, attendPartials, attendArrivals, attendLayer, attendHeads, attendGroup = 0, 1, 2, 4, 6, 7, 10, 11, 12
+	attendKeys, attendValues, attendGains, attendTable, attendTurn                                                             = 18, 19, 20, 22, 23 // if it turns: what qk_norm_rope and append_kv have
+	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim                                                     = 2, 9, 10, 11, 17
 )
 
 // gatesNothing is what most matmuls of a program do; SwiGLU and GeGLU are the numbers behind it (Activation of kernels/strips.cuh). With an operand in
@@ -104,8 +109,9 @@ const deltaFewDim, deltaFewRows = 128, 16
 
 // instruction is Instruction of kernels/program.cuh.
 type instruction struct {
-	operation, phase, x, y int32
-	args                   [maxArgs]uint64
+	operation, mail int16 // mail: see access
+	phase, x, y     int32
+	args            [maxArgs]uint64
 }
 
 // draft is a program that is being put together.
@@ -118,6 +124,8 @@ type draft struct {
 	list   []instruction
 	of     []launch // what the instructions came from, a launch each but for delta rules that joined a convolution
 	phase  int32
+	rest   []launch // what comes after
+	extents
 }
 
 // fuse puts programs in the place of runs of launches. What it allocates is freed with the device: captured launches know it.
@@ -127,9 +135,10 @@ func (d *Device) fuse(list []launch) ([]launch, []pointer, error) {
 	}
 	var out []launch
 	var memory []pointer
-	p := draft{blocks: d.multiprocessors}
+	begin := draft{blocks: d.multiprocessors, extents: d.step.extents()}
+	p := begin
 	end := func() error {
-		defer func() { p = draft{blocks: d.multiprocessors} }()
+		defer func() { p = begin }()
 		if p.tile == 0 || len(p.of) < 2 || p.crowd.open {
 			out = append(out, p.of...)
 			return nil
@@ -142,12 +151,14 @@ func (d *Device) fuse(list []launch) ([]launch, []pointer, error) {
 		return nil
 	}
 	for i := range list {
+		p.rest = list[i+1:]
 		if p.add(&list[i]) {
 			continue
 		}
 		if err := end(); err != nil {
 			return nil, memory, err
 		}
+		p.rest = list[i+1:]
 		if !p.add(&list[i]) {
 			out = append(out, list[i])
 		}
@@ -175,14 +186,14 @@ func (p *draft) add(l *launch) bool {
 			return false
 		}
 	}
-	if p.joinDelta(l) || p.joinSort(l) || p.joinGate(l) {
+	if p.joinDelta(l) || p.joinSort(l) || p.joinGate(l) || p.joinRope(l, dim) {
 		return true
 	}
 	op := slices.IndexFunc(operations, func(o operation) bool { return o.kernel == name && o.params == l.count })
 	if op < 0 {
 		return false
 	}
-	in := instruction{operation: int32(op), x: int32(l.grid[0]), y: int32(l.grid[1]), args: l.args}
+	in := instruction{operation: int16(op), x: int32(l.grid[0]), y: int32(l.grid[1]), args: l.args}
 	follows := false // it needs nothing that the instruction before makes in another block
 	switch {
 	case (name == "qk_norm_rope" || strings.HasPrefix(name, "rope_append_")) && l.args[ropeDim] > programTurned:
@@ -195,6 +206,9 @@ func (p *draft) add(l *launch) bool {
 		p.deltas = deltas
 		in.x, in.y = in.y, 0 // rows; sequences, of which the rule knows
 	case name == "add_norm":
+		if l.args[normAdded] == 0 { // no sum, then
+			in.args[normSum] = 0
+		}
 		follows = (p.last("add_norm") || p.last("experts_add")) && p.list[len(p.list)-1].x == in.x // rows stay with their blocks
 	case name == "route":
 		return p.route(in, l)
@@ -236,6 +250,45 @@ func (p *draft) joinDelta(l *launch) bool {
 	}
 	in.y, in.args[0], in.args[1] = int32(l.grid[2]), l.args[5], l.args[17]
 	p.of = append(p.of, *l)
+	return true
+}
+
+// joinRope makes the rotation before attention part of it, and the way of keys and values into their pages, if all rows are the attention's, its works
+// have few partial results (meeting), and nobody else reads what would have been turned.
+func (p *draft) joinRope(l *launch, dim int) bool {
+	const queries, keys, gains, table, heads, kvHeads, width, dims, neighbour, eps, cache, values, tables, layer = 0, 1, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 18 // of a rotation
+	if dim == 0 || !strings.HasPrefix(l.kernel.name, "attend_few_") || !strings.HasSuffix(l.kernel.name, "_f16") || !p.last("rope_append_f16") || !slices.Contains(programDims, dim) || p.dim != 0 && p.dim != dim ||
+		int(l.grid[0]*l.grid[1]) > p.blocks {
+		return false
+	}
+	in := &p.list[len(p.list)-1]
+	rope := in.args
+	if l.args[attendQueries] != rope[queries] || l.args[attendCache] != rope[cache] || l.args[attendTables] != rope[tables] || l.args[attendLayer] != rope[layer] ||
+		l.args[attendHeads] != rope[kvHeads] || l.args[attendHeads]*l.args[attendGroup] != rope[heads] || rope[width] != uint64(dim) || !p.ends(rope[queries]) || !p.ends(rope[keys]) ||
+		p.extents[l.args[attendPartials]] == 0 {
+		return false
+	}
+	p.dim = dim
+	*in = instruction{operation: int16(slices.IndexFunc(operations, func(o operation) bool { return o.name == "attend_f16" })), phase: in.phase,
+		x: int32(l.grid[0]), y: int32(l.grid[1]), args: l.args}
+	in.args[attendKeys], in.args[attendValues] = rope[keys], rope[values]
+	copy(in.args[attendGains:], rope[gains:table+1])
+	in.args[attendTurn] = rope[dims]<<33 | rope[neighbour]<<32 | rope[eps]&math.MaxUint32
+	p.of = append(p.of, *l)
+	return true
+}
+
+// ends reports whether the next launch but one that names a tensor makes it anew, as a product, if there is one: the next is the attention itself.
+func (p *draft) ends(tensor uint64) bool {
+	for i := range p.rest {
+		l := &p.rest[i]
+		if strings.HasPrefix(l.kernel.name, "attend_many_") && l.args[attendQueries] == tensor {
+			return false
+		}
+		if at := slices.Index(l.args[:l.count], tensor); at >= 0 {
+			return strings.HasPrefix(l.kernel.name, "matmul_") && at%4 == 0 && at < 4*maxSiblings
+		}
+	}
 	return true
 }
 
@@ -312,8 +365,12 @@ func (d *Device) program(p *draft) (launch, pointer, error) {
 			return launch{}, 0, d.broken(err)
 		}
 	}
-	code := unsafe.Slice((*byte)(unsafe.Pointer(&p.list[0])), len(p.list)*int(unsafe.Sizeof(instruction{})))
-	at, err := d.alloc(len(code), "a program of %d instructions", len(p.list))
+	if err := d.meetings(p); err != nil {
+		return launch{}, 0, err
+	}
+	list := p.mailed()
+	code := unsafe.Slice((*byte)(unsafe.Pointer(&list[0])), len(list)*int(unsafe.Sizeof(instruction{})))
+	at, err := d.alloc(len(code), "a program of %d instructions", len(list))
 	if err != nil {
 		return launch{}, 0, err
 	}
@@ -331,7 +388,7 @@ func (d *Device) program(p *draft) (launch, pointer, error) {
 	r := p.rings()
 	sh := shape{grid: grid(p.blocks, 1), block: 32 * (programUsers + programBringers), shared: r.bytes()}
 	l := newLaunch(d.kernel(fmt.Sprintf("program_%d_%d", p.tile, cmp.Or(p.dim, programDims[0]))), sh,
-		at.arg(), i32(len(p.list)), d.gate.arg(), i32(r.page), i32(r.pages), i32(r.strip), i32(r.strips), i32(r.runs), i32(r.rows))
+		at.arg(), i32(len(list)), d.gate.arg(), i32(r.page), i32(r.pages), i32(r.strip), i32(r.strips), i32(r.runs), i32(r.rows))
 	l.cooperative = true
 	return l, at, nil
 }

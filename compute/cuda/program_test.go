@@ -246,8 +246,8 @@ func TestAProgramAddsUpMoreSegmentsThanAChunkHolds(t *testing.T) {
 
 // A warp that multiplies two strips at a time waits for two stages, of experts as well.
 func TestAProgramsRingsHaveRoomForTwoStages(t *testing.T) {
-	number := func(name string) int32 {
-		return int32(slices.IndexFunc(operations, func(o operation) bool { return o.name == name }))
+	number := func(name string) int16 {
+		return int16(slices.IndexFunc(operations, func(o operation) bool { return o.name == name }))
 	}
 	var multiplies []string
 	for _, l := range programLayouts {

@@ -12,11 +12,14 @@ import (
 // step records the launches of one step, as compute.Ops. Nothing runs before the family's Forward has returned: then the
 // inputs are copied and the list is issued (graph.go).
 //
-// Tensors of layers i and i+1 lie in different arenas, so a layer's tensors live until the next layer ends.
+// Tensors of layers i and i+1 lie in different arenas, so a layer's tensors live until the next layer ends. Of few rows many layers
+// have arenas of their own: a program waits before memory is used again (mail.go).
 type step struct {
 	*Device
-	arenas [3]arena // of what comes before the layers, of even and of odd layers
+	arenas [1 + layerArenas]arena // of what comes before the layers, and of layers in turn
 	at     *arena
+	taken  []span // from them
+	rows   int    // of the tallest tensor
 	inputs inputs
 	fills  inputs // of rotary tables: apart, because few steps have any and all want the same addresses
 
@@ -45,6 +48,9 @@ type buffer struct {
 	late    func() pointer // makes the rows, when somebody reads them; nil: they are there, or the operand is
 	bias    pointer        // that rows lack until somebody reads them: so that matmuls of one operand stay neighbours; 0: none
 }
+
+// layerArenas is how many arenas layers of few rows have in turn.
+const layerArenas = 8
 
 func mem(t compute.Tensor) *buffer { return t.Mem.(*buffer) }
 
@@ -133,7 +139,7 @@ func (s *step) begin() {
 	s.inputs.reset()
 	s.fills.reset()
 	s.launches, s.buffers, s.moves, s.appended, s.err = s.launches[:0], s.buffers[:0], s.moves[:0], s.appended[:0], nil
-	s.siblings.all = s.siblings.all[:0]
+	s.siblings.all, s.taken, s.rows = s.siblings.all[:0], s.taken[:0], 0
 	clear(s.batches)
 	clear(s.pageTables)
 	clear(s.roped)
@@ -150,7 +156,11 @@ func (s *step) fail(err error) {
 
 // Layer moves on to the other arena, and ends what it held: the tensors of the layer before the last.
 func (s *step) Layer(i int) {
-	s.at = &s.arenas[1+i%2]
+	turns := 2
+	if s.rows <= slices.Max(programTiles) {
+		turns = layerArenas
+	}
+	s.at = &s.arenas[1+i%turns]
 	s.at.reset()
 }
 
@@ -182,11 +192,21 @@ func (s *step) take(home *arena, bytes int) pointer {
 	if err != nil {
 		s.fail(err)
 	}
+	s.taken = append(s.taken, span{at: uint64(p), end: uint64(p) + uint64(bytes)})
 	return p
+}
+
+func (s *step) extents() extents {
+	e := extents{}
+	for _, n := range s.taken {
+		e[n.at] = max(e[n.at], int(n.end-n.at))
+	}
+	return e
 }
 
 // newRows makes a tensor of f32 rows.
 func (s *step) newRows(rows, width int) (compute.Tensor, *buffer) {
+	s.rows = max(s.rows, rows)
 	b := s.buffer(buffer{home: s.at, rows: s.take(s.at, 4*rows*width)})
 	return compute.Tensor{Rows: rows, Width: width, Mem: b}, b
 }

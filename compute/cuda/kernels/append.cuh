@@ -45,12 +45,9 @@ struct PutE4M3 {
     }
 };
 
-// append_head is one head of a row, its key at k and its value at v, by a warp.
+// append_tiles is one head of a row into the tiles of a page, its key at k and its value at v, by a warp.
 template <class P>
-__device__ __forceinline__ void append_head(uint8_t* kv, const float* k, const float* v, int page, int pos, int layers, int layer, int dim, int head, int heads, int lane) {
-    int at = pos % PAGE;
-    uint8_t* keys = kv + page_at<typename P::Format>(page, layers, layer, heads, head, dim);
-    uint8_t* values = keys + P::Format::tile(dim);
+__device__ __forceinline__ void append_tiles(uint8_t* keys, uint8_t* values, const float* k, const float* v, int at, int dim, int lane) {
     bool finite = true;
     for (int d = lane; d < dim; d += 32)
         finite &= !__hisinf(__float2half_rn(k[d])) && !__hisinf(__float2half_rn(v[d])) && k[d] == k[d] && v[d] == v[d];
@@ -65,4 +62,11 @@ __device__ __forceinline__ void append_head(uint8_t* kv, const float* k, const f
         P::put(values, dim, d, dim, at, y, sy, finite, false);
         if (lane == 0) P::put_scale(keys, dim, d, at, sx, finite, true), P::put_scale(values, dim, d, at, sy, finite, false);
     }
+}
+
+// append_head finds them.
+template <class P>
+__device__ __forceinline__ void append_head(uint8_t* kv, const float* k, const float* v, int page, int pos, int layers, int layer, int dim, int head, int heads, int lane) {
+    uint8_t* keys = kv + page_at<typename P::Format>(page, layers, layer, heads, head, dim);
+    append_tiles<P>(keys, keys + P::Format::tile(dim), k, v, pos % PAGE, dim, lane);
 }

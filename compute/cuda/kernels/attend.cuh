@@ -22,7 +22,8 @@ struct __align__(16) Work {
     int fresh;            // of few rows: the first page that this step writes
     int base, entry;      // of the tile's entries among all; the first that this work writes
     int total;            // entries of the tile; 1: this work is all there is
-    int unused[3];
+    int begin;            // where the slot's rows begin in `order`
+    int unused[2];
 };
 
 __device__ __forceinline__ Work load_work(const Work* w) {
@@ -63,11 +64,11 @@ __device__ __forceinline__ bool arrived(int* counter, int entries, int total) {
 
 // store_pair writes two values of the output operand.
 __device__ __forceinline__ void store_pair(half* out, const Member& m, int column, int tile, int kpad, float a, float b) {
-    *(uint32_t*)(out + operand_at(m.row, column, tile, kpad)) = half2_bits(a, b);
+    put((uint32_t*)(out + operand_at(m.row, column, tile, kpad)), half2_bits(a, b));
 }
 
 // store_zeros writes columns from .. to-1 of the work's rows.
 __device__ __forceinline__ void store_zeros(half* out, const Work& k, const int2* order, int from, int to, int tile, int kpad, int t, int threads) {
     for (int i = t; i < k.rows * (to - from) / 8; i += threads)
-        *(uint4*)(out + operand_at(order[k.at + i % k.rows].x, from + i / k.rows * 8, tile, kpad)) = make_uint4(0, 0, 0, 0);
+        put(out + operand_at(order[k.at + i % k.rows].x, from + i / k.rows * 8, tile, kpad), make_uint4(0, 0, 0, 0));
 }

@@ -33,12 +33,12 @@ __device__ void attend_few(const Attention& a) {
         return;
     }
     wait_for_earlier();
-    attend_pages<D, USERS, F>(ring, a, k, blockIdx.x, scratch, threadIdx.x);
+    attend_pages<D, USERS, F>(ring, a, k, blockIdx.x, scratch, Given{a.q}, threadIdx.x);
 }
 
 #define ATTEND_FEW(D, name, F)                                                                                                              \
     extern "C" __global__ void __launch_bounds__(32 * USERS + 64, Room<D>::blocks)                                                                      \
-        attend_few_##D##_##name(half* out, const float* q, const uint8_t* kv, const int2* order, const int* tables, const Work* work,       \
+        attend_few_##D##_##name(half* out, const float* q, uint8_t* kv, const int2* order, const int* tables, const Work* work,       \
                                 float* partials, int* arrivals, int stride, int layers, int layer, int kvHeads, int group, int tile,        \
                                 float c, int window, float bend, const float* sinks) {                                                      \
         attend_few<D, F>({out, q, kv, order, tables, work, partials, arrivals, stride, layers, layer, kvHeads, group, tile, c, window, bend, \

@@ -8,6 +8,7 @@
 // Needs    work of at most 16 pairs (attend.cuh), sorted so that long ones come first. arrivals is zero before and after.
 #pragma once
 #include "attend.cuh"
+#include "mail.cuh"
 #include "ring.cuh"
 
 constexpr int M = 16; // pairs
@@ -16,7 +17,7 @@ constexpr int M = 16; // pairs
 struct Attention {
     half* out;
     const float* q;
-    const uint8_t* kv;
+    uint8_t* kv;
     const int2* order;
     const int* tables;
     const Work* work;
@@ -187,9 +188,27 @@ __device__ __forceinline__ void merge(const Attention& a, const Work& k, int blo
         }
 }
 
+// Given is where queries come from that are turned already, and pages that have their keys and values.
+struct Given {
+    const float* q;
+
+    // query gives a head's D values, by a warp.
+    template <int D>
+    __device__ __forceinline__ const float* query(const Attention& a, const Member& m, int head, int lane) const { return q + ((size_t)m.row * a.kvHeads * a.group + head) * D; }
+    // complete is called for a page that this step writes, with its tiles in shared memory, before it is used.
+    template <int D>
+    __device__ __forceinline__ void complete(const Attention&, const Work&, int page, int kh, bool appends, uint8_t* keys, uint8_t* values, int t) const {}
+    static constexpr bool completes = false;
+    // merge folds a tile's entries.
+    template <int D, int USERS, class Store>
+    __device__ __forceinline__ void merge(const Attention& a, const Work& k, int block, const float* sinks, FewScratch<D>& s, int pairs, int t, Store store) const {
+        ::merge<D, USERS>(a, k, block, sinks, s, pairs, t, store);
+    }
+};
+
 // attend_pages is a work's attention in one of its blocks, by threads t of the using warps, which all call it.
-template <int D, int USERS, class F>
-__device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, const Work& k, int block, FewScratch<D>& s, int t) {
+template <int D, int USERS, class F, class From>
+__device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, const Work& k, int block, FewScratch<D>& s, const From& in, int t) {
     constexpr int NT = (D / 8 + USERS - 1) / USERS; // n8 tiles of the output a warp
     int w = t / 32, lane = t % 32, g = lane / 4, l = lane % 4;
     int kh = block % a.kvHeads, h0 = block / a.kvHeads * 16, heads = min(16, a.group - h0), pairs = heads * k.rows;
@@ -199,12 +218,21 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
 
     for (int i = w; i < M; i += USERS) {
         Member m = member(k, a.order, i, heads, window);
-        const float* from = a.q + (size_t)m.row * width + (kh * a.group + h0 + m.head) * D;
+        const float* from = m.pos < 0 ? nullptr : in.template query<D>(a, m, kh * a.group + h0 + m.head, lane);
         for (int d = 2 * lane; d < D; d += 64) {
-            float2 v = m.pos < 0 ? make_float2(0, 0) : *(const float2*)(from + d);
+            float2 v = from ? *(const float2*)(from + d) : make_float2(0, 0);
             *(uint32_t*)&s.queries[i][d] = half2_bits(v.x, v.y);
         }
+        __syncwarp(); // before the next is put where this was
     }
+    auto complete = [&](int p) {
+        if (!From::completes || p < k.fresh) return;
+        Ring keys = ring, values = ring;
+        values.next();
+        keys.wait_full(), values.wait_full();
+        in.template complete<D>(a, k, p, kh, h0 == 0, keys.at(), values.at(), t);
+    };
+    complete(k.first);
     Member mine[2] = {member(k, a.order, g, heads, window), member(k, a.order, g + 8, heads, window)};
     meet<32 * USERS>();
     uint32_t queriesOf = shared_address(&s.queries[lane % 16][lane / 16 * 8]), probsOf = shared_address(&s.probs[lane % 16][lane / 16 * 8]);
@@ -212,15 +240,19 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
     int entry = k.entry, written = 0;
     auto store_entry = [&](const float (&o)[NT][4], float s0, float s1, float m0, float m1) {
         float* e = entry_at<M, D>(a.partials, k.base + entry + written++, block, a.blocks);
-        if (w == 0 && l == 0) e[g] = m0, e[g + 8] = m1, e[M + g] = s0, e[M + g + 8] = s1;
+        if (w == 0 && l == 0) {
+            if (g < pairs) put(e + g, m0), put(e + M + g, s0);
+            if (g + 8 < pairs) put(e + g + 8, m1), put(e + M + g + 8, s1);
+        }
 #pragma unroll
         for (int n = 0; n < NT; n++)
             if (w + USERS * n < D / 8)
 #pragma unroll
                 for (int i = 0; i < 2; i++)
-                    if (g + 8 * i < pairs) *(float2*)(e + 2 * M + (g + 8 * i) * D + (w + USERS * n) * 8 + 2 * l) = make_float2(o[n][2 * i], o[n][2 * i + 1]);
+                    if (g + 8 * i < pairs) put(e + 2 * M + (g + 8 * i) * D + (w + USERS * n) * 8 + 2 * l, o[n][2 * i], o[n][2 * i + 1]);
     };
     for (int p = k.first; p < k.end; p++) {
+        if (From::completes && p > k.first && p >= k.fresh) complete(p), meet<32 * USERS>();
         float x[2][4] = {};
         ring.wait_full();
         if (w < 4) {
@@ -305,13 +337,17 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
     if (k.total > 1) {
         if (entry == 0) store_entry(ot, total[0], total[1], mt[0], mt[1]);
         meet<32 * USERS>();
-        if (t == 0) {
-            Quiet quiet;
-            s.last = arrived(a.arrivals + k.base * a.blocks + block, written, k.total);
+        if (!From::completes) {
+            if (t == 0) {
+                Quiet quiet;
+                s.last = arrived(a.arrivals + k.base * a.blocks + block, written, k.total);
+            }
+            meet<32 * USERS>();
+            if (!s.last) return;
+        } else if (k.entry + written < k.total) { // the last work waits for the others
+            return;
         }
-        meet<32 * USERS>();
-        if (!s.last) return;
-        merge<D, USERS>(a, k, block, a.sinks ? a.sinks + kh * a.group + h0 : nullptr, s, pairs, t, [&](int h, int d, float x, float y) {
+        in.template merge<D, USERS>(a, k, block, a.sinks ? a.sinks + kh * a.group + h0 : nullptr, s, pairs, t, [&](int h, int d, float x, float y) {
             Member m = member(k, a.order, h, heads, window);
             store_pair(a.out, m, (kh * a.group + h0 + m.head) * D + d, a.tile, kpad, x, y);
         });

@@ -19,12 +19,12 @@
 #pragma once
 #include "cut.cuh"
 #include "layouts.cuh"
+#include "mail.cuh"
 #include "operand.cuh"
 #include "ring.cuh"
 #include "wgmma.cuh"
 
 constexpr int SEGMENT = 8;      // tiles of K
-constexpr uint32_t ABSENT = 0xffffffff; // a NaN; the tensor cores and additions yield 0x7fffffff
 
 // One of the weights, and its y [rows, n].
 struct Sibling {
@@ -111,18 +111,6 @@ struct Link {
         }
     }
 };
-
-__device__ __forceinline__ void put(float* to, float a, float b, float c, float d) {
-    asm volatile("st.relaxed.gpu.global.v4.f32 [%0],{%1,%2,%3,%4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
-}
-__device__ __forceinline__ float4 get(const float* from) {
-    float4 v;
-    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(from) : "memory");
-    return v;
-}
-__device__ __forceinline__ bool absent(float4 v) {
-    return __float_as_uint(v.x) == ABSENT || __float_as_uint(v.y) == ABSENT || __float_as_uint(v.z) == ABSENT || __float_as_uint(v.w) == ABSENT;
-}
 
 // Output is where a thread's sums of a tile go: rows r + 8*j and the next one, outputs o and o + 8. The scales are on their way
 // while sums are awaited.

@@ -10,5 +10,5 @@ KERNEL(256) add_norm(float* s, float* rows, half* operand, const float* x, const
                      float eps, float scale) {
     start();
     __shared__ float part[8];
-    norm_row(s, rows, operand, x, y, g, width, tile, eps, scale, blockIdx.x, threadIdx.x, part);
+    norm_row(s, rows, operand, x, y, g, width, tile, eps, scale, blockIdx.x, threadIdx.x, part, false);
 }

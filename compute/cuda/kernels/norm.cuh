@@ -3,9 +3,9 @@
 #include "operand.cuh"
 
 // norm_row is one row's, by 256 threads; part is 8 floats of shared memory. The first KEPT chunks of a row stay in registers, with all
-// loads on their way at once; what lies beyond is read again.
+// loads on their way at once; what lies beyond is read again. If it is mail, y is, or without it x.
 __device__ __forceinline__ void norm_row(float* s, float* rows, half* operand, const float* x, const float* y, const float* g, int width, int tile,
-                                         float eps, float scale, int row, int t, float* part) {
+                                         float eps, float scale, int row, int t, float* part, bool mail) {
     constexpr int KEPT = 2, CHUNK = 2048;
     int kpad = padded(width);
     size_t at = (size_t)row * width;
@@ -13,9 +13,19 @@ __device__ __forceinline__ void norm_row(float* s, float* rows, half* operand, c
 #pragma unroll
     for (int c = 0; c < KEPT; c++)
         if (int k = c * CHUNK + 8 * t; k < width) {
-            load8(kept[c], x + at + k), load8(gain[c], g + k);
-            if (y) load8(added[c], y + at + k);
+            load8(gain[c], g + k);
+            if (y || !mail) load8(kept[c], x + at + k);
+            if (y && !mail) load8(added[c], y + at + k);
         }
+    if (mail && y) receive8(added, y + at, 8 * t, CHUNK, width);
+    else if (mail) receive8(kept, x + at, 8 * t, CHUNK, width);
+    auto more = [&](float (&v)[8], const float* from, int k, bool mail) { // beyond those that are kept
+        float one[1][8];
+        if (!mail) return load8(v, from + at + k);
+        receive8(one, from + at, k, 0, width);
+#pragma unroll
+        for (int i = 0; i < 8; i++) v[i] = one[0][i];
+    };
     auto add = [&](float (&v)[8], const float (&w)[8], int k) {
         if (!y) return;
 #pragma unroll
@@ -33,8 +43,8 @@ __device__ __forceinline__ void norm_row(float* s, float* rows, half* operand, c
         if (int k = c * CHUNK + 8 * t; k < width) add(kept[c], added[c], k), sum = squares(sum, kept[c]);
     for (int k = KEPT * CHUNK + 8 * t; k < width; k += CHUNK) {
         float v[8], w[8] = {};
-        load8(v, x + at + k);
-        if (y) load8(w, y + at + k);
+        more(v, x, k, mail && !y);
+        if (y) more(w, y, k, mail);
         add(v, w, k), sum = squares(sum, v);
     }
     sum = warp_sum(sum);
@@ -55,7 +65,7 @@ __device__ __forceinline__ void norm_row(float* s, float* rows, half* operand, c
     const float* in = y ? s : x;
     for (int k = KEPT * CHUNK + 8 * t; k < kpad; k += CHUNK) {
         float v[8] = {}, w[8] = {};
-        if (k < width) load8(v, in + at + k), load8(w, g + k);
+        if (k < width) more(v, in, k, mail && !y), load8(w, g + k);
         store(v, w, k);
     }
 }

@@ -9,6 +9,7 @@
 // Rows past the last are garbage: they are columns of their own in every product, and nothing stores them.
 #pragma once
 #include "common.cuh"
+#include "mail.cuh"
 
 constexpr int TILE_K = 64;
 
@@ -24,7 +25,7 @@ __device__ __forceinline__ void store8(half* x, int row, int k, int tile, int kp
     uint32_t h[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) h[i] = half2_bits(__fmul_rn(v[2 * i], scale), __fmul_rn(v[2 * i + 1], scale));
-    *(uint4*)(x + operand_at(row, k, tile, kpad)) = make_uint4(h[0], h[1], h[2], h[3]);
+    put(x + operand_at(row, k, tile, kpad), make_uint4(h[0], h[1], h[2], h[3]));
 }
 
 __device__ __forceinline__ void load8(float (&v)[8], const float* p) {

@@ -12,12 +12,13 @@
 #pragma once
 #define MOST_STAGES 192
 #include "append.cuh"
-#include "attend_few.cuh"
+#include "attend_turned.cuh"
 #include "convert.cuh"
 #include "delta_near.cuh"
 #include "experts_few.cuh"
 #include "gate.cuh"
 #include "gated_norm.cuh"
+#include "mail.cuh"
 #include "matmul_f32_few.cuh"
 #include "norm.cuh"
 #include "rope_append.cuh"
@@ -38,7 +39,7 @@ constexpr int BRINGERS = 4; // warps that bring: a warpgroup, for only as such c
 #define EACH_OPERATION(X)                                                                                                                \
     X(add_norm) X(qk_norm_rope) X(append_kv_f16) X(append_kv_q8_0) X(append_kv_e4m3) X(rope_append_f16) X(rope_append_q8_0)               \
     X(rope_append_e4m3) X(swiglu) X(geglu) X(to_operand) X(to_rows) X(gather) X(add) X(columns) X(scale) X(add_bias) X(gated_norm)       \
-    X(ungated) X(open_gates) X(delta_few) X(matmul_f32) X(route) X(experts_add)                                                           \
+    X(ungated) X(open_gates) X(delta_few) X(matmul_f32) X(route) X(experts_add) X(clear)                                                 \
     X(matmul_q8) X(matmul_q4) X(matmul_q4m) X(matmul_q5) X(matmul_q5m) X(matmul_q6) X(matmul_f16)                                         \
     X(attend_f16)                                                                                                                         \
     X(experts_q8) X(experts_q4) X(experts_q4m) X(experts_q5) X(experts_q5m) X(experts_q6) X(experts_f16) X(experts_mx4)
@@ -53,10 +54,12 @@ enum Operation { EACH_OPERATION(NAME) };
 //   what goes by eight values  rows in x          attend       blocks a work in x, works in y
 //   delta_few                  rows in x, sequences in y
 //   route, experts_add         rows in x          route, experts   the crowd's number in the program in y
+//   attend                     and if it turns, what qk_norm_rope and append_kv have: keys, values, gains, table from 18 on; in 23 eps, neighbour, dims
 //   matmul                     Activation in y; if it is gated, the operand and its scale are arguments 17 and 20; how it is cut in x,
 //                              arguments 21 and 23: Strips
 struct __align__(16) Instruction {
-    int operation, phase, x, y;
+    short operation, mail; // mail: a bit for each operand that is; see mail.go
+    int phase, x, y;
     uint64_t args[24];
 
     template <class P> __device__ __forceinline__ P* p(int i) const { return (P*)args[i]; }
@@ -65,6 +68,11 @@ struct __align__(16) Instruction {
 
     __device__ Strips strips() const { return {args, i(18), (Activation)y, x, i(21), i(23)}; }
     __device__ __forceinline__ NearStep delta() const { return {args, x, y}; }
+    __device__ __forceinline__ bool turns() const { return args[18] != 0; }
+    __device__ __forceinline__ bool completes() const { return mail & 8; } // what this step writes to its pages only this instruction does
+    __device__ __forceinline__ Turned turned(float* room) const {
+        return {p<float>(1), p<float>(18), p<float>(19), p<float>(20), p<float>(21), p<float>(22), (int)(args[23] >> 33), (int)(args[23] >> 32 & 1), f(23), room};
+    }
     __device__ __forceinline__ Attention attention() const {
         return {p<half>(0), p<float>(1), p<uint8_t>(2), p<int2>(3), p<int>(4), p<Work>(5), p<float>(6), p<int>(7), i(8), i(9), i(10), i(11), i(12), i(13), f(14), i(15), f(16), p<float>(17), x};
     }
@@ -168,8 +176,8 @@ __device__ __forceinline__ void append_all(const Instruction& in, int t) {
 // take_work is work number i of an instruction: no operation makes it. A warp.
 __device__ __forceinline__ void take_work(const Instruction& in, Whole& whole, int i, int lane) {
     Work k = load_work(in.p<Work>(5) + i);
-    if (lane < min(k.rows, M)) whole.order[lane] = in.p<int2>(3)[k.at + lane];
-    k.at = 0;
+    k.at -= k.begin;
+    if (lane < min(k.at + k.rows, M)) whole.order[lane] = in.p<int2>(3)[k.begin + lane];
     if (lane == 0) whole.work = k;
     __syncwarp();
 }
@@ -203,22 +211,22 @@ __device__ __noinline__ void prepare(int turn) {
     if (in.operation == OP_delta_few) near_.bring(in.delta(), lane);
 }
 
-// perform_small is an instruction that is neither a matmul nor attention. A function of its own, so that it takes no registers from those.
-__device__ __noinline__ void perform_small(int turn, int t, float (*heads)[256]) {
+// perform_small is an instruction that is neither a matmul nor attention; `head` is the warp's. A function of its own, so that it takes no registers from those.
+__device__ __noinline__ void perform_small(int turn, int t, float* head) {
     const Instruction& in = now[turn];
     switch (in.operation) {
     case OP_qk_norm_rope:
         each_unit(in.x * (in.i(6) + in.i(7)), t, [&](int unit) {
             rope_head(in.p<float>(0), in.p<float>(1), in.p<int>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.i(8), in.i(9), in.i(10), in.f(11),
-                      unit / (in.i(6) + in.i(7)), unit % (in.i(6) + in.i(7)), t % 32, heads[t / 32]);
+                      unit / (in.i(6) + in.i(7)), unit % (in.i(6) + in.i(7)), t % 32, head);
         });
         break;
     case OP_append_kv_f16: append_all<PutF16>(in, t); break;
     case OP_append_kv_q8_0: append_all<PutQ8_0>(in, t); break;
     case OP_append_kv_e4m3: append_all<PutE4M3>(in, t); break;
-    case OP_rope_append_f16: rope_append<PutF16>(in, t, heads[t / 32]); break;
-    case OP_rope_append_q8_0: rope_append<PutQ8_0>(in, t, heads[t / 32]); break;
-    case OP_rope_append_e4m3: rope_append<PutE4M3>(in, t, heads[t / 32]); break;
+    case OP_rope_append_f16: rope_append<PutF16>(in, t, head); break;
+    case OP_rope_append_q8_0: rope_append<PutQ8_0>(in, t, head); break;
+    case OP_rope_append_e4m3: rope_append<PutE4M3>(in, t, head); break;
     case OP_swiglu:
         each_eight(in.x, in.i(3), t, [&](int row, int k) { gate_8<Silu>(in.p<half>(0), in.p<float>(1), in.p<float>(2), in.i(3), in.i(4), in.f(5), row, k); });
         break;
@@ -258,6 +266,11 @@ __device__ __noinline__ void perform_small(int turn, int t, float (*heads)[256])
     case OP_open_gates:
         each_eight(in.x, in.i(2), t, [&](int row, int k) { open_gates_8(in.p<half>(0), in.p<float>(1), in.i(2), in.i(3), in.i(4), row, k); });
         break;
+    case OP_clear: // up to 12 places and their bytes
+        for (int i = 0; i < 24 && in.args[i + 1]; i += 2)
+            for (int at = (blockIdx.x * USING + t) * 16; at < in.i(i + 1); at += gridDim.x * USING * 16)
+                put(in.p<uint8_t>(i) + at, make_uint4(ABSENT, ABSENT, ABSENT, ABSENT));
+        break;
     case OP_gather:
         each_eight(in.x, in.i(3), t, [&](int row, int k) { gather_8(in.p<half>(0), in.p<half>(1), in.p<int>(2), in.i(3), in.i(4), in.i(5), row, k); });
         break;
@@ -271,17 +284,21 @@ __device__ __forceinline__ int perform_matmul(int turn, int place) {
     const Instruction& in = now[turn];
     int t = thread();
     Ring weights = rings.of_weights(place, t / 32);
-    multiply_strips<L, T, USERS>(weights, in.strips(), Rows<T>(in.p<half>(16), in.i(19), in.i(18), rings.runs, rings.rows_of(t / 32)), in.i(19), in.f(22), {in.p<half>(17), in.f(20)}, this_block(),
+    multiply_strips<L, T, USERS>(weights, in.strips(), Rows<T>(in.p<half>(16), in.mail & 1, in.i(19), in.i(18), rings.runs, rings.rows_of(t / 32)), in.i(19), in.f(22), {in.p<half>(17), in.f(20), in.mail & 2 ? in.i(19) : T}, this_block(),
                                 gridDim.x, t);
     return Rings::place(weights);
 }
 
 template <int T, int D>
 __device__ __noinline__ int perform_attention(int turn, int place, FewScratch<D>& scratch) {
+    const Instruction& in = now[turn];
     int t = thread();
     Ring pages = rings.of_pages(place);
-    each_work(now[turn], whole, t < 32, [] { meet<USING>(); },
-              [&](int block) { attend_pages<D, USERS, F16>(pages, whole.attention, whole.work, block, scratch, t); });
+    each_work(in, whole, t < 32, [] { meet<USING>(); },
+              [&](int block) {
+                  if (in.turns()) attend_pages<D, USERS, F16>(pages, whole.attention, whole.work, block, scratch, in.turned((float*)sums_), t);
+                  else attend_pages<D, USERS, F16>(pages, whole.attention, whole.work, block, scratch, Given{whole.attention.q}, t);
+              });
     return Rings::place(pages);
 }
 
@@ -290,7 +307,7 @@ __device__ __noinline__ void perform_norm(int turn, float* part) {
     int t = thread();
     for (int row = blockIdx.x; row < in.x; row += gridDim.x) {
         meet<256>();
-        norm_row(in.p<float>(0), in.p<float>(1), in.p<half>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.f(8), in.f(9), row, t, part);
+        norm_row(in.p<float>(0), in.p<float>(1), in.p<half>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.f(8), in.f(9), row, t, part, in.mail != 0);
     }
 }
 
@@ -344,7 +361,7 @@ __device__ __forceinline__ void perform(int turn, int& pages, int& weights, Scra
     case OP_experts_##name: weights = perform_experts<L>(turn, weights); break;
         EACH_EXPERTS_LAYOUT(EXPERTS)
 #undef EXPERTS
-    default: perform_small(turn, thread(), scratch.heads);
+    default: perform_small(turn, thread(), scratch.heads[thread() / 32]);
     }
 }
 
@@ -396,7 +413,7 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ri
                       for (int p = k.first + thread() % 32; p < min(k.fresh, k.end); p += 32)
                           bulk_prefetch(a.kv + page_at<F16>(a.tables[(size_t)k.slot * a.stride + p], a.layers, a.layer, a.kvHeads, block % a.kvHeads, D), 2 * F16::tile(D));
                       bring_pages<D, F16>(pages, a, k, block, [&](int p) {
-                          if (p >= k.fresh && !waited) gate.pass(in.phase), copies_see_writes(), waited = true;
+                          if (p >= k.fresh && !waited && !in.completes()) gate.pass(in.phase), copies_see_writes(), waited = true;
                           return true;
                       });
                   });

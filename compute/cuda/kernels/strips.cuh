@@ -13,6 +13,7 @@
 #pragma once
 #include "gate.cuh"
 #include "layouts.cuh"
+#include "mail.cuh"
 #include "ring.cuh"
 #include "thread.cuh"
 
@@ -147,7 +148,8 @@ __device__ __forceinline__ void bring_strips(Ring& ring, const Strips& m, int bl
 }
 
 // Rows are the rows of x as the B operands of k16 steps. Of up to 8 they come run by run (four tiles) into shared memory of the warp,
-// [K/8][rows][8], the next run while one is read if there is room for two. Of 16 a segment is in registers.
+// [K/8][rows][8], the next run while one is read if there is room for two. Of 16 a segment is in registers, and no mail: a warp would wait for all
+// of it before it multiplies.
 template <int T>
 struct Rows;
 
@@ -155,13 +157,14 @@ template <>
 struct Rows<8> {
     static constexpr int ROW = RUN * 128; // bytes of a row of a run
     const half* x;
+    bool mail;                  // it is; then it is tiles of so many rows as are wanted
     int rows, ktiles;           // wanted; tiles of K
     bool two;                   // there is room for two runs
     uint32_t at, from;          // the warp's memory: run r lies in place r % 2 of two; where the lane reads
     int here[2] = {-1, -1};     // the runs there
     bool pending = false;       // the one asked for last may be on its way
 
-    __device__ __forceinline__ Rows(const half* x_, int rows_, int ktiles_, int room, uint32_t at_) : x(x_), rows(min(8, rows_)), ktiles(ktiles_), two(room > 1), at(at_) {
+    __device__ __forceinline__ Rows(const half* x_, bool mail_, int rows_, int ktiles_, int room, uint32_t at_) : x(x_), mail(mail_), rows(min(8, rows_)), ktiles(ktiles_), two(room > 1), at(at_) {
         int lane = thread() % 32;
         from = at + (lane / 8 * rows + min(lane % 8, rows - 1)) * 16; // who has no row: any
     }
@@ -176,11 +179,40 @@ struct Rows<8> {
         (second(run) ? here[1] : here[0]) = run;
         asm volatile("cp.async.commit_group;" ::: "memory");
     }
+    // receive brings a run and, if it is not here, the next one, when they have come: two rows at a time.
+    __device__ __forceinline__ void receive(int run, int next, int lane) {
+        const bool one = run * RUN * 8 + lane < ktiles * 8, two = !is_here(next) && next != run && next * RUN * 8 + lane < ktiles * 8;
+#pragma unroll 1
+        for (int r = 0; r < rows; r += 2) {
+            const half *from = x + ((run * RUN * 8 + lane) * rows + r) * 8, *then = x + ((next * RUN * 8 + lane) * rows + r) * 8;
+            uint4 a = {}, b = {}, c = {}, d = {};
+            do {
+                if (one) a = get_halves(from);
+                if (two) b = get_halves(then);
+                if (one && r + 1 < rows) c = get_halves(from + 8);
+                if (two && r + 1 < rows) d = get_halves(then + 8);
+            } while (absent_half(most(most(most(a), most(b)), most(most(c), most(d)))));
+            auto keep = [&](int run, int r, uint4 v) {
+                uint32_t to = at + second(run) * rows * ROW + (lane * rows + r) * 16;
+                asm volatile("st.shared.v4.u32 [%0],{%1,%2,%3,%4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+            };
+            if (one) keep(run, r, a);
+            if (two) keep(next, r, b);
+            if (one && r + 1 < rows) keep(run, r + 1, c);
+            if (two && r + 1 < rows) keep(next, r + 1, d);
+        }
+        (second(run) ? here[1] : here[0]) = run, (second(next) ? here[1] : here[0]) = next;
+    }
     // need returns when a run is here, having asked for the one that is needed next, if that has another place.
     __device__ __forceinline__ void need(int run, int next, int lane) {
         bool more = second(next) != second(run) && !is_here(next);
         if (!pending && !more && is_here(run)) return;
         __syncwarp(); // all have read what is overwritten
+        if (mail) {
+            if (!is_here(run)) receive(run, more ? next : run, lane);
+            __syncwarp();
+            return;
+        }
         ask(run, lane);
         if (more) {
             ask(next, lane);
@@ -207,7 +239,7 @@ struct Rows<16> {
     const half* x;
     int rows, here = -1;
 
-    __device__ __forceinline__ Rows(const half* x_, int rows_, int, int, uint32_t) : b{}, x(x_), rows(rows_) {}
+    __device__ __forceinline__ Rows(const half* x_, bool, int rows_, int, int, uint32_t) : b{}, x(x_), rows(rows_) {}
 
     // need loads a segment; of rows that nobody asked for zeros do.
     __device__ __forceinline__ void need(int segment, int tiles, int lane) {
@@ -346,11 +378,11 @@ struct Sum {
         total.x = __fmul_rn(total.x, by), total.y = __fmul_rn(total.y, by);
         by = __fmul_rn(scale[1], unscale);
         total.z = __fmul_rn(total.z, by), total.w = __fmul_rn(total.w, by);
-        to[0] = total.x;
-        if (rows > 1) to[n] = total.y;
+        put(to, total.x);
+        if (rows > 1) put(to + n, total.y);
         if (o + 8 >= n) return;
-        to[8] = total.z;
-        if (rows > 1) to[n + 8] = total.w;
+        put(to + 8, total.z);
+        if (rows > 1) put(to + n + 8, total.w);
     }
 };
 
@@ -359,10 +391,11 @@ template <int T>
 struct Gated {
     half* y;
     float scale;
+    int tile; // T, or as mail the rows that are wanted
 
     template <class Act>
-    __device__ __forceinline__ void put(const Sum& s, const float4& g, const float4& u) const {
-        auto one = [&](int r, int o, float g, float u) { y[operand_at(s.r + r, s.o + o, T, s.n)] = __float2half_rn(__fmul_rn(__fmul_rn(Act::of(g), u), scale)); };
+    __device__ __forceinline__ void write(const Sum& s, const float4& g, const float4& u) const {
+        auto one = [&](int r, int o, float g, float u) { put(y + operand_at(s.r + r, s.o + o, tile, s.n), __float2half_rn(__fmul_rn(__fmul_rn(Act::of(g), u), scale))); };
         one(0, 0, g.x, u.x), one(0, 8, g.z, u.z);
         if (s.rows > 1) one(1, 0, g.y, u.y), one(1, 8, g.w, u.w);
     }
@@ -392,8 +425,8 @@ __device__ __forceinline__ void multiply_strips(Ring& ring, const Strips& m, Row
         sum.add(from, lanes, total, chunk, unscale);
         if (T != 8 || m.activation == Activation::none) continue;
         second.add(from + lanes, lanes, with, chunk, unscale);
-        if (m.activation == Activation::silu) gated.template put<Silu>(sum, total, with);
-        else gated.template put<Gelu>(sum, total, with);
+        if (m.activation == Activation::silu) gated.template write<Silu>(sum, total, with);
+        else gated.template write<Gelu>(sum, total, with);
     }
     way.end(ring);
 }

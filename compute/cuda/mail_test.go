@@ -1,0 +1,135 @@
+package cuda
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"memra/compute"
+	"memra/gguf"
+)
+
+// drafted is the first program of a step on a driver without a GPU, before its operands become mail and after.
+func drafted(t *testing.T, d *Device, forward func(compute.Ops, *compute.Batch) compute.Tensor, b *compute.Batch) *mailing {
+	t.Helper()
+	s := &d.step
+	s.begin()
+	forward(s, b)
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	p := &draft{blocks: d.multiprocessors, extents: s.extents()}
+	for i := range s.launches {
+		if p.rest = s.launches[i+1:]; !p.add(&s.launches[i]) && len(p.list) > 0 {
+			break
+		}
+	}
+	if err := d.meetings(p); err != nil {
+		t.Fatal(err)
+	}
+	return &mailing{draft: p, list: p.mailed()}
+}
+
+func TestAProgramWaitsForAllThatIsNotMail(t *testing.T) {
+	d := openFake(t, newFake())
+	type forward = func(compute.Ops, *compute.Batch) compute.Tensor
+	steps := map[string]forward{"oddments": newOddments(t, d, 16).forward}
+	for _, formats := range [][]gguf.Type{{gguf.Q8_0}, {gguf.Q4_K, gguf.Q6_K, gguf.Q4_K}} {
+		steps[fmt.Sprint(formats)] = newStack(t, d, formats, 1536, 64, layerArenas+2, 16).forward
+	}
+	for _, shape := range mixtureShapes() {
+		steps[shape.name] = newMixture(t, d, shape, 16).forward
+	}
+	for name, forward := range steps {
+		for _, rows := range []int{1, 16} {
+			b := new(compute.Batch)
+			for r := range rows {
+				b.Add(int32(r), 3, r, true)
+			}
+			m := drafted(t, d, forward, b)
+			m.spans()
+			for i := range m.list {
+				if m.is(i, "clear") { // wasAbsent looks at those
+					continue
+				}
+				for _, is := range m.names[i] {
+					m.waits(t, fmt.Sprintf("%s, %d rows", name, rows), i, is)
+				}
+			}
+		}
+	}
+}
+
+// waits tests one argument of instruction i: whoever used its memory before, and wrote it or is followed by a write, did so in an earlier phase, or
+// the argument is mail. Mail has been made absent in a phase of its own since then.
+func (m *mailing) waits(t *testing.T, name string, i int, is span) {
+	a := &m.does[i]
+	bit, writes := slices.Index(a.mail, is.arg), a.any || slices.Contains(a.writes, is.arg)
+	mail := bit >= 0 && m.list[i].mail>>bit&1 != 0
+	for j := i - 1; j >= 0; j-- {
+		from := &m.does[j]
+		for _, was := range m.names[j] {
+			wrote := from.any || slices.Contains(from.writes, was.arg)
+			if !was.overlaps(is) || !writes && !wrote || m.is(j, "clear") || m.is(i, "add_norm") && m.is(j, "add_norm") {
+				continue
+			}
+			to := slices.IndexFunc(from.puts, func(p put) bool { return p.arg == was.arg })
+			switch {
+			case mail && to >= 0:
+				m.wasAbsent(t, name, j, was, from.puts[to].bytes)
+				return
+			case m.list[j].phase == m.list[i].phase && m.draftPhase(j) != m.draftPhase(i):
+				t.Errorf("%s: instruction %d, %s, uses argument %d in the phase of %d, %s, which has it as %d", name, i, operations[m.list[i].operation].name, is.arg, j,
+					operations[m.list[j].operation].name, was.arg)
+			}
+		}
+	}
+	if mail {
+		t.Errorf("%s: instruction %d waits for mail that nobody sends", name, i)
+	}
+}
+
+// wasAbsent tests that a tensor that instruction i puts was cleared in a phase between.
+func (m *mailing) wasAbsent(t *testing.T, name string, i int, tensor span, bytes int) {
+	cleared := int32(-1)
+	for j := i - 1; j >= 0; j-- {
+		if in := &m.list[j]; !m.is(j, "clear") {
+			if slices.ContainsFunc(m.names[j], tensor.overlaps) {
+				if in.phase >= cleared {
+					t.Errorf("%s: what instruction %d puts was used in phase %d and cleared in %d", name, i, in.phase, cleared)
+				}
+				return
+			}
+		} else {
+			for n := 0; n < maxArgs; n += 2 {
+				if in.args[n] == tensor.at && int(in.args[n+1])*max(1, m.tile/8) >= bytes/8 && in.phase < m.list[i].phase && cleared < 0 {
+					cleared = in.phase
+				}
+			}
+		}
+	}
+	if cleared < 0 {
+		t.Errorf("%s: what instruction %d puts was not cleared", name, i)
+	}
+}
+
+// draftPhase is the phase in the draft of an instruction of the list; instructions that clear have none there.
+func (m *mailing) draftPhase(i int) int32 {
+	n := 0
+	for j := range i {
+		if !m.is(j, "clear") {
+			n++
+		}
+	}
+	return m.draft.list[n].phase
+}
+
+// A decoder's blocks meet twice in a round of layers' memory.
+func TestADecoderHasFewPhases(t *testing.T) {
+	d := openFake(t, newFake())
+	const layers = 3 * layerArenas
+	m := drafted(t, d, newStack(t, d, []gguf.Type{gguf.Q8_0}, 1536, 64, layers, 1).forward, rowsAt(1, 3))
+	if n := m.list[len(m.list)-1].phase; n > 2*layers/layerArenas+3 {
+		t.Errorf("%d layers of a decoder are %d phases, want two for every %d layers", layers, n, layerArenas)
+	}
+}
