@@ -254,11 +254,10 @@ func (p *draft) joinDelta(l *launch) bool {
 }
 
 // joinRope makes the rotation before attention part of it, and the way of keys and values into their pages, if all rows are the attention's, its works
-// have few partial results (meeting), and nobody else reads what would have been turned.
+// have few partial results (meeting), and nobody else reads what would have been turned. The width of its heads add has looked at.
 func (p *draft) joinRope(l *launch, dim int) bool {
 	const queries, keys, gains, table, heads, kvHeads, width, dims, neighbour, eps, cache, values, tables, layer = 0, 1, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 18 // of a rotation
-	if dim == 0 || !strings.HasPrefix(l.kernel.name, "attend_few_") || !strings.HasSuffix(l.kernel.name, "_f16") || !p.last("rope_append_f16") || !slices.Contains(programDims, dim) || p.dim != 0 && p.dim != dim ||
-		int(l.grid[0]*l.grid[1]) > p.blocks {
+	if dim == 0 || !p.last("rope_append_f16") || int(l.grid[0]*l.grid[1]) > p.blocks {
 		return false
 	}
 	in := &p.list[len(p.list)-1]

@@ -154,7 +154,7 @@ func (s *step) fail(err error) {
 	}
 }
 
-// Layer moves on to the other arena, and ends what it held: the tensors of the layer before the last.
+// Layer moves on to the next arena in turn, and ends what it held: the tensors of a layer before the last.
 func (s *step) Layer(i int) {
 	turns := 2
 	if s.rows <= slices.Max(programTiles) {
