@@ -70,25 +70,29 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 		if part.works == 0 {
 			continue
 		}
-		partials, counters := s.meeting(part, m, kv.Layer)
-		args := [18]arg{o.operand.arg(), in.arg(), m.at.arg(), p.order.arg(), t.at.arg(), part.at.arg(), partials.arg(), counters.arg()}
+		args := [18]arg{o.operand.arg(), in.arg(), m.at.arg(), p.order.arg(), t.at.arg(), part.at.arg(), s.meeting(part, dim).arg(), m.arrivals.arg()}
 		copy(args[8:], rest[:])
 		s.launch(part.kernel, shape{grid: grid(part.blocks, part.works), block: part.block, shared: part.shared}, args[:]...)
 	}
 	return out
 }
 
-// meeting is where works of a launch meet: memory of partial results, and counters. If it is little each layer has its own for a while: so one's
-// attention in a program need not wait until all blocks have done another's.
-func (s *step) meeting(part *attendPart, m *kvMemory, layer int) (partials, counters pointer) {
-	const few, most = 64, 128 // entries; most is what kernels/attend_turned.cuh merges
-	entries := max(few, powerOfTwo(part.entries))
-	if bytes := 4 * entries * part.blocks * part.pairs * (m.shape.HeadDim + 2); entries <= most && bytes <= 16<<20 && entries*part.blocks <= arrivals/layerArenas {
-		return s.take(s.at, bytes), m.arrivals + pointer(4*(arrivals/layerArenas)*(layer%layerArenas))
+// meeting is the memory of a launch's partial results. If those are few, they lie where launches of any depth find them, and the step knows how much
+// there is: attention in a program may have a place like that of its own (joinRope).
+func (s *step) meeting(part *attendPart, dim int) pointer {
+	const few, place = 128, 32 << 20 // entries: what kernels/attend_turned.cuh merges; and bytes
+	entry := 4 * part.blocks * part.pairs * (dim + 2)
+	memory, bytes := &s.attendedFew, few*entry
+	noted := part.entries <= few && bytes <= place
+	if !noted {
+		memory, bytes = &s.attended, part.entries*entry
 	}
-	partials, err := s.attended.room(s.Device, 4*part.entries*part.blocks*part.pairs*(m.shape.HeadDim+2), "partial results of attention")
+	at, err := memory.room(s.Device, bytes, "partial results of attention")
 	if err != nil {
 		s.fail(err)
 	}
-	return partials, m.arrivals
+	if noted {
+		s.taken = append(s.taken, span{at: uint64(at), end: uint64(at) + uint64(bytes)})
+	}
+	return at
 }

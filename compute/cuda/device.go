@@ -39,12 +39,13 @@ type Device struct {
 		at    pointer
 		bytes int
 	}
-	attended growing // partial results of attention
-	met      growing // the same in programs: all ones between launches
-	gate     pointer // counter of programs
-	step     step
-	output   pinnedBuffer
-	fault    error // sticky: the context is of no more use
+	attended    growing // partial results of attention
+	attendedFew growing // the same, where there are few
+	met         growing // the same in programs: all ones between launches
+	gate        pointer // counter of programs
+	step        step
+	output      pinnedBuffer
+	fault       error // sticky: the context is of no more use
 
 	staging    chan *stage // of weights on their way to the device
 	stageBytes int

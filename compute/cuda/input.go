@@ -96,8 +96,8 @@ type tablesInput struct {
 	stride int
 }
 
-// tables sends page tables, once a step. The stride is a power of two, and there is room for some more tables, so that a step keeps its shape
-// while sequences grow, begin and end.
+// tables sends page tables, once a step. The stride is a power of two, and there is room for more tables, so that a step keeps its shape while
+// sequences grow, begin and end.
 func (s *step) tables(kv compute.KV) tablesInput {
 	key := unsafe.SliceData(kv.Tables)
 	if in, ok := s.pageTables[key]; ok {
@@ -110,7 +110,7 @@ func (s *step) tables(kv compute.KV) tablesInput {
 		}
 	}
 	in := tablesInput{stride: most}
-	in.at = s.ints(s.Padded(len(kv.Tables))*most, func(to []int32) {
+	in.at = s.ints(max(16, powerOfTwo(len(kv.Tables)))*most, func(to []int32) {
 		for i, t := range kv.Tables {
 			row := to[i*most:][:most]
 			for j := copy(row, t); j < most; j++ {
