@@ -55,6 +55,7 @@ type scratch struct {
 	distances []float32   // of typical
 	ring      []deviant   // where it cuts
 	were      []float32   // logits before adjustments
+	near      []contender // for the largest score
 }
 
 // filter returns the tokens that the filters of a plan keep, in no stated order: at least one. largest is the row's largest logit.

@@ -1,5 +1,7 @@
 package sample
 
+import "slices"
+
 // A Sampler answers draws. It remembers nothing between them but scratch memory: a Pick is a function of the row and the Draw.
 // The zero Sampler is ready. It is not safe for concurrent use; give each goroutine its own.
 type Sampler struct {
@@ -30,11 +32,7 @@ func (s *Sampler) Draw(logits []float32, d Draw) Pick {
 
 // draw answers from adjusted logits; report says whether the answer's log-probabilities are of these.
 func (s *Sampler) draw(logits []float32, d *Draw, report bool) (p Pick) {
-	largest := s.Largest
-	if largest == nil {
-		largest = Largest
-	}
-	best, err := argmax(logits, largest)
+	best, err := argmax(logits, s.largest())
 	if err != nil {
 		return d.Refuse(err)
 	}
@@ -56,7 +54,8 @@ func (s *Sampler) draw(logits []float32, d *Draw, report bool) (p Pick) {
 	case plan.n > 0:
 		p.Token = g.of(s.kept, left.first)
 	default:
-		p.Token = g.ofAll(logits, best)
+		s.near = g.near(s.near[:0], logits, best, 0)
+		p.Token = s.near[0].token
 	}
 	switch {
 	case report && d.Filtered:
@@ -65,6 +64,13 @@ func (s *Sampler) draw(logits []float32, d *Draw, report bool) (p Pick) {
 		distribution(logits, best).report(d, &p)
 	}
 	return p
+}
+
+func (s *Sampler) largest() func([]float32) float32 {
+	if s.Largest == nil {
+		return Largest
+	}
+	return s.Largest
 }
 
 // report is what a draw asks of a distribution.
@@ -107,30 +113,34 @@ func (g gumbelMaximum) of(kept []candidate, first candidate) int32 {
 	return token
 }
 
-// ofAll is the maximum over all tokens, as of would find it, but evaluates noise only where it could win. Starting from the
-// largest logit, most tokens are out by gumbelMax alone, and of the others most by gumbelBound, which needs no logarithm.
-func (g gumbelMaximum) ofAll(logits []float32, largest int32) int32 {
-	token := largest
-	best := float64(logits[largest])/g.temperature + Noise(g.seed, g.position, largest)
+// near appends the tokens whose scores are within a margin of the largest, ascending. It evaluates noise only where that could make a score large
+// enough: starting from the largest logit, most tokens are out by gumbelMax alone, and of the others most by gumbelBound, which needs no logarithm.
+func (g gumbelMaximum) near(to []contender, logits []float32, largest int32, margin float64) []contender {
+	least := float64(logits[largest])/g.temperature + Noise(g.seed, g.position, largest) - margin
 	for base := 0; base < len(logits); base += 4 {
 		var words [4]uint32
 		drawn := false
 		for j, x := range logits[base:min(base+4, len(logits))] {
 			y := float64(x) / g.temperature
-			if y+gumbelMax < best {
+			if y+gumbelMax < least {
 				continue
 			}
 			if !drawn {
 				words, drawn = noiseWords(g.seed, g.position, uint32(base/4)), true
 			}
-			if y+gumbelBound(words[j]) < best {
+			if y+gumbelBound(words[j]) < least {
 				continue
 			}
-			y += gumbel(words[j])
-			if t := int32(base + j); y > best || y == best && t < token {
-				token, best = t, y
+			if y += gumbel(words[j]); y >= least {
+				least, to = max(least, y-margin), append(to, contender{int32(base + j), y})
 			}
 		}
 	}
-	return token
+	return slices.DeleteFunc(to, func(c contender) bool { return c.score < least })
+}
+
+// contender is a token that could be drawn, and its score.
+type contender struct {
+	token int32
+	score float64
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"memra/compute"
@@ -84,11 +85,19 @@ func (d *Device) Run(forward func(compute.Ops) compute.Tensor) ([][]float32, err
 // Sample computes one step and draws from its rows, a thread a row. See compute.Device.
 func (d *Device) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) ([]sample.Pick, error) {
 	d.step.begin()
+	d.step.roughly = !slices.ContainsFunc(draws, func(w sample.Draw) bool { return !w.Rough() })
+	defer func() { d.step.roughly = false }()
 	t := forward(&d.step)
 	if err := compute.CheckDraws(draws, t); err != nil {
 		return nil, err
 	}
 	picks := make([]sample.Pick, len(draws))
+	if y, ok := t.Mem.(*buffer); ok && y.rough != nil {
+		if d.step.drawRoughly(picks, t, draws) {
+			return picks, nil
+		}
+		d.step.whole(t)
+	}
 	d.pool.run(len(draws), func(thread, i int) {
 		picks[i] = d.samplers[thread].Draw(t.Mem.(*buffer).row(i, t.Width), draws[i])
 	})

@@ -9,7 +9,7 @@ import "memra/compute"
 //	y = W·x + W·(x - d*q)    d, q as quantised (panel.go): about 16 bits of x
 //
 // A weight is read once for both. On SmolLM2-135M this takes a third of the divergence from float32 away; decoding, which waits
-// for memory, pays nothing. Float weights take x as it is.
+// for memory, pays nothing. Float weights take x as it is. Where nothing but tokens is drawn, few of the second products matter (rough).
 func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) compute.Tensor {
 	p, n := w.Mem.(*packed), len(b.Logits)
 	rows, m := s.tensor(n, x.Width)
@@ -18,6 +18,9 @@ func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) comp
 	}
 	if p.layout.float {
 		return s.MatMul(rows, w)
+	}
+	if s.roughly && n > 1 && w.Bias.IsZero() { // one row waits for the weight's bytes
+		return s.roughLogits(rows, w)
 	}
 	bias := w.Bias
 	w.Bias = compute.Vector{} // once, and not to both products

@@ -34,6 +34,8 @@ type packed struct {
 	n, k   int // outputs, values of K
 	blocks int // along K
 	data   []byte
+
+	longest float64 // length of its longest row; 0: not known (step.longest)
 }
 
 // groupBytes is the size of one group of outputs over all of K.

@@ -2,19 +2,24 @@ package cpu
 
 import "memra/compute"
 
-// Scale: the product rounds once; a cap follows.
+// Scale: the product rounds once; a cap follows. Logits stay rough.
 func (s *step) Scale(x compute.Tensor, scale, cap float32) compute.Tensor {
 	y, m := s.tensor(x.Rows, x.Width)
-	s.eachRow(x.Rows, func(r int) {
-		row := m.row(r, x.Width)
-		for i, v := range mem(x).row(r, x.Width) {
-			row[i] = v * scale
-		}
-		if cap > 0 {
-			s.kernels.bend(row, row, cap)
-		}
-	})
+	in := x.Mem.(*buffer)
+	s.eachRow(x.Rows, func(r int) { s.scaleRow(m.row(r, x.Width), in.row(r, x.Width), scale, cap) })
+	if in.rough != nil {
+		m.rough = in.rough.scaled(scale, cap)
+	}
 	return y
+}
+
+func (s *step) scaleRow(y, x []float32, scale, cap float32) {
+	for i, v := range x {
+		y[i] = v * scale
+	}
+	if cap > 0 {
+		s.kernels.bend(y, y, cap)
+	}
 }
 
 // bendGo is y = cap*tanh(x/cap), a value after another:

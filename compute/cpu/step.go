@@ -11,6 +11,8 @@ type step struct {
 	turns  map[turned]turns
 	crowd  crowd   // of the last Experts
 	sorted sorting // of the last delta net
+
+	roughly bool // logits may be rough: nothing but tokens is drawn
 }
 
 // memory is where tensors lie.
@@ -37,10 +39,11 @@ type (
 	}
 )
 
-// buffer is the memory of a tensor: its rows, and the same quantised once a matmul has asked for it.
+// buffer is the memory of a tensor: its rows, and the same quantised once a matmul has asked for it. Of rough logits it has what is known.
 type buffer struct {
 	rows   []float32
 	panels []panelBlock
+	rough  *rough
 }
 
 // row is row r of a tensor of the given width.
@@ -67,8 +70,16 @@ func (s *step) tensor(rows, width int) (compute.Tensor, *buffer) {
 	return compute.Tensor{Rows: rows, Width: width, Mem: b}, b
 }
 
-func mem(t compute.Tensor) *buffer      { return t.Mem.(*buffer) }
 func values(v compute.Vector) []float32 { return v.Mem.([]float32) }
+
+// mem is the memory of a tensor that an operation reads as it is.
+func mem(t compute.Tensor) *buffer {
+	b := t.Mem.(*buffer)
+	if b.rough != nil {
+		panic("cpu: an operation on logits that are known roughly; draw from them, or teach it as Scale was")
+	}
+	return b
+}
 
 // eachRow runs work for rows [0, rows), those of a panel in one piece, so that threads do not write to one cache line. Few rows
 // do not wake a thread.
