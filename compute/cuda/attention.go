@@ -14,18 +14,22 @@ func (s *step) AppendKV(b *compute.Batch, kv compute.KV, k, v compute.Tensor) {
 	format, keys := kvFormats[m.shape.Format], s.asRows(k)
 	rope, turned := s.turning(keys, in.positions, m.shape.Heads)
 	values := s.asRows(v) // may take launches of its own
-	pages := []arg{in.slots.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(kv.Layer)}
+	slots, stride, layers, layer := in.slots.arg(), i32(t.stride), i32(m.shape.Layers), i32(kv.Layer)
 	if turned {
-		sh := shape{grid: [3]int{int(rope.grid[0]), int(rope.grid[1])}, block: int(rope.block[0])}
-		s.launch("rope_append_"+format, sh, append(append(rope.arguments(), m.at.arg(), values.arg()), pages...)...)
+		args := [19]arg{12: m.at.arg(), values.arg(), slots, t.at.arg(), stride, layers, layer}
+		for i, bits := range rope.args[:rope.count] {
+			args[i] = arg{bits, rope.kernel.params[i]}
+		}
+		s.launch("rope_append_"+format, shape{grid: [3]int{int(rope.grid[0]), int(rope.grid[1])}, block: int(rope.block[0])}, args[:]...)
 		return
 	}
 	s.launch("append_kv_"+format, shape{grid: grid(k.Rows, m.shape.Heads), block: 32},
-		append(append([]arg{m.at.arg(), keys.arg(), values.arg(), in.positions.arg()}, pages...), i32(m.shape.HeadDim))...)
+		m.at.arg(), keys.arg(), values.arg(), in.positions.arg(), slots, t.at.arg(), stride, layers, layer, i32(m.shape.HeadDim))
 }
 
 // turning takes the last launch back, if it turns these keys.
 func (s *step) turning(keys, positions pointer, heads int) (rope launch, turned bool) {
+	s.fillIn()
 	last := len(s.launches) - 1
 	if last < 0 {
 		return rope, false

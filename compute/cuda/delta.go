@@ -123,18 +123,18 @@ func (s *step) GatedDelta(b *compute.Batch, d compute.Delta, x, beta, alpha comp
 	decays := gates + pointer(4*n*heads)
 	y, out := s.newRows(n, heads*dim)
 	prepare := shape{grid: grid(ceilDiv(x.Width, 1024)+1, n), block: 128}
-	sizes := []arg{i32(m.shape.KeyHeads), i32(heads), i32(dim)}
+	keyHeads, valueHeads, width := i32(m.shape.KeyHeads), i32(heads), i32(dim)
 	if c != nil {
-		s.launch("delta_convolve", prepare, append(append([]arg{qkv.arg(), gates.arg(), out.rows.arg(), c.x.arg(), c.w.at.arg(), rawBeta.arg(), rawAlpha.arg(),
-			a.arg(), dt.arg(), m.at.arg(), h.at.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer)}, sizes...), i32(m.shape.Taps), f32(g.Eps))...)
+		s.launch("delta_convolve", prepare, qkv.arg(), gates.arg(), out.rows.arg(), c.x.arg(), c.w.at.arg(), rawBeta.arg(), rawAlpha.arg(), a.arg(), dt.arg(), m.at.arg(),
+			h.at.arg(), t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer), keyHeads, valueHeads, width, i32(m.shape.Taps), f32(g.Eps))
 	} else {
-		s.launch("delta_prepare", prepare, append(append([]arg{qkv.arg(), gates.arg(), decays.arg(), out.rows.arg(), s.asRows(x).arg(), rawBeta.arg(), rawAlpha.arg(),
-			a.arg(), dt.arg(), s.batch(b).slots.arg()}, sizes...), f32(g.Eps))...)
+		s.launch("delta_prepare", prepare, qkv.arg(), gates.arg(), decays.arg(), out.rows.arg(), s.asRows(x).arg(), rawBeta.arg(), rawAlpha.arg(), a.arg(), dt.arg(),
+			s.batch(b).slots.arg(), keyHeads, valueHeads, width, f32(g.Eps))
 	}
 	s.launch(fmt.Sprintf("delta_rule_%d", dim),
 		shape{grid: [3]int{dim / deltaColumns(dim), heads * min(1, h.sequences), h.sequences}, block: 256, shared: deltaDims[dim]},
 		out.rows.arg(), m.at.arg(), qkv.arg(), gates.arg(), decays.arg(), h.spare.arg(), h.order(), h.starts(), h.positions(), h.slots(),
-		t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer), i32(m.shape.KeyHeads), i32(heads), i32(m.shape.Taps), flag(g.Grouped))
+		t.at.arg(), i32(t.stride), i32(m.shape.Layers), i32(d.Layer), keyHeads, valueHeads, i32(m.shape.Taps), flag(g.Grouped))
 	return y
 }
 

@@ -73,13 +73,5 @@ func (l *launch) set(k *kernel, s shape, args []arg) {
 	}
 }
 
-// arguments are those that the launch was set to.
-func (l *launch) arguments() (args []arg) {
-	for i, bits := range l.args[:l.count] {
-		args = append(args, arg{bits, l.kernel.params[i]})
-	}
-	return args
-}
-
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 func roundUp(a, b int) int { return ceilDiv(a, b) * b }

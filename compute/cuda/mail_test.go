@@ -15,7 +15,7 @@ func drafted(t *testing.T, d *Device, forward func(compute.Ops, *compute.Batch) 
 	s := &d.step
 	s.begin()
 	forward(s, b)
-	if s.err != nil {
+	if s.fillIn(); s.err != nil {
 		t.Fatal(s.err)
 	}
 	p := &draft{blocks: d.multiprocessors, extents: s.extents()}

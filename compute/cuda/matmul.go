@@ -46,11 +46,11 @@ type sibling struct {
 	w *packed
 }
 
-// siblings are what the last launch of matmul_hopper multiplies.
+// siblings are what the last launch multiplies, if it is one of matmul_hopper: it is filled in when none can follow.
 type siblings struct {
-	launch  int // its index
-	operand pointer
-	all     []sibling
+	in   *buffer
+	rows int
+	all  []sibling // none: it is another
 }
 
 // How matmul_hopper.cu shares its work: the constants there.
@@ -66,16 +66,24 @@ func (s *step) hopper(rows int, in *buffer, p sibling) {
 		return
 	}
 	g := &s.siblings
-	again := len(g.all) > 0 && g.launch == len(s.launches)-1 && g.operand == in.operand && len(g.all) < maxSiblings &&
-		g.all[0].w.layout == p.w.layout && g.all[0].w.k == p.w.k
+	again := len(g.all) > 0 && g.in.operand == in.operand && len(g.all) < maxSiblings && g.all[0].w.layout == p.w.layout && g.all[0].w.k == p.w.k
 	if !again {
-		*g = siblings{launch: len(s.launches), operand: in.operand, all: g.all[:0]}
 		s.next()
+		g.in, g.rows = in, rows
 	}
 	g.all = append(g.all, p)
-	if err := s.hopperLaunch(&s.launches[g.launch], rows, in, g.all); err != nil {
+}
+
+// fillIn fills in the last launch.
+func (s *step) fillIn() {
+	g := &s.siblings
+	if len(g.all) == 0 {
+		return
+	}
+	if err := s.hopperLaunch(&s.launches[len(s.launches)-1], g.rows, g.in, g.all); err != nil {
 		s.fail(err)
 	}
+	g.all = g.all[:0]
 }
 
 // hopperLaunch fills in a launch.
@@ -115,15 +123,17 @@ func (s *step) hopperLaunch(l *launch, rows int, in *buffer, all []sibling) erro
 			return err
 		}
 	}
+	none := packed{}
 	var args [4*maxSiblings + 7]arg
 	for i := range maxSiblings {
-		var p sibling
-		if p.w = new(packed); i < len(all) {
+		p := sibling{0, &none}
+		if i < len(all) {
 			p = all[i]
 		}
-		copy(args[4*i:], []arg{p.y.arg(), p.w.data.arg(), p.w.scales.arg(), i32(p.w.n)})
+		args[4*i], args[4*i+1], args[4*i+2], args[4*i+3] = p.y.arg(), p.w.data.arg(), p.w.scales.arg(), i32(p.w.n)
 	}
-	copy(args[4*maxSiblings:], []arg{in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), i32(whole), i32(stages), f32(1 / in.scale)})
+	rest := (*[7]arg)(args[4*maxSiblings:])
+	*rest = [...]arg{in.operand.arg(), partials.arg(), i32(w.ktiles()), i32(rows), i32(whole), i32(stages), f32(1 / in.scale)}
 	kernel := s.kernel(w.layout.hopper[bits.TrailingZeros(uint(in.tile/8))])
 	l.set(kernel, shape{grid: grid(blocks, 1), block: threads, shared: stages*stage + weights}, args[:])
 	return nil

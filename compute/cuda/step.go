@@ -91,7 +91,7 @@ func (d *Device) run(record func(s *step) (pointer, int)) ([]byte, error) {
 	s := &d.step
 	s.begin()
 	out, n := record(s)
-	if s.err != nil {
+	if s.fillIn(); s.err != nil {
 		return nil, s.err
 	}
 	host, err := d.output.room(d, n)
@@ -174,6 +174,7 @@ func (s *step) launch(name string, sh shape, args ...arg) {
 
 // next is room for a launch, of any content.
 func (s *step) next() *launch {
+	s.fillIn()
 	s.launches = slices.Grow(s.launches, 1)[:len(s.launches)+1]
 	return &s.launches[len(s.launches)-1]
 }
