@@ -82,9 +82,20 @@ func (h *Head) choose() error {
 	if errors.Is(err, compute.ErrNoChoice) {
 		return nil
 	}
-	if err == nil {
-		h.choice, h.recent = choice, newRecent(w.Rows, n)
+	if err != nil {
+		return err
 	}
+	h.choice, h.recent = choice, newRecent(w.Rows, n)
+	places, tokens := h.recent.changed()
+	return h.take(places, tokens) // now, for the first guess has enough to do
+}
+
+// take has the choice hold tokens.
+func (h *Head) take(places, tokens []int32) error {
+	_, err := h.device.Run(func(ops compute.Ops) compute.Tensor {
+		ops.Choose(h.choice, places, tokens)
+		return compute.Tensor{}
+	})
 	return err
 }
 
@@ -97,10 +108,7 @@ func (h *Head) news() (places, tokens []int32, err error) {
 	const few = 8
 	places, tokens = h.recent.changed()
 	if n := len(places) - few; n > 0 {
-		_, err = h.device.Run(func(ops compute.Ops) compute.Tensor {
-			ops.Choose(h.choice, places[:n], tokens[:n])
-			return compute.Tensor{}
-		})
+		err = h.take(places[:n], tokens[:n])
 		places, tokens = places[n:], tokens[n:]
 	}
 	if prepares(h.device.Padded) {

@@ -49,8 +49,8 @@ func (c *choice) Close() error {
 	return unmap(mapped)
 }
 
-// Choose rounds the rows to Q8_0, which changes those little that are of 8 bits or fewer. Neighbouring places share lines of a cache, which
-// threads may write to side by side: no byte is of two places.
+// Choose rounds the rows to Q8_0, which changes those little that are of 8 bits or fewer, and copies those that are in it. Neighbouring places
+// share lines of a cache, which threads may write to side by side: no byte is of two places.
 func (s *step) Choose(to compute.Choice, places, rows []int32) {
 	c := to.(*choice)
 	for i, p := range places {
@@ -62,6 +62,13 @@ func (s *step) Choose(to compute.Choice, places, rows []int32) {
 		panic(err) // it is always there
 	}
 	bytes := c.from.k / blockLen * format.Bytes
+	if c.from.layout == layoutQ8 {
+		for i, p := range places {
+			from, to := int(rows[i]), int(p)
+			copyOutput(c.chosen.group(to/group), c.from.group(from/group), to%group, from%group)
+		}
+		return
+	}
 	s.pool.run(ceilDiv(len(places), group), func(_, piece int) {
 		row, data := make([]float32, c.from.k), make([]byte, bytes)
 		for i := piece * group; i < min(len(places), (piece+1)*group); i++ {
@@ -71,6 +78,16 @@ func (s *step) Choose(to compute.Choice, places, rows []int32) {
 			layoutQ8.pack(c.chosen.group(place/group), data, place%group)
 		}
 	})
+}
+
+// copyOutput copies an output's part of a group of layoutQ8.
+func copyOutput(dst, src []byte, to, from int) {
+	for ; len(src) > 0; dst, src = dst[layoutQ8.bytes:], src[layoutQ8.bytes:] {
+		copy(dst[2*to:][:2], src[2*from:])
+		for at := scaleBytes; at < layoutQ8.bytes; at += 4 * group {
+			copy(dst[at+4*to:][:4], src[at+4*from:])
+		}
+	}
 }
 
 // MatMulChosen multiplies by what was chosen, and spreads the products.

@@ -35,7 +35,8 @@ type packed struct {
 	blocks int // along K
 	data   []byte
 
-	longest float64 // length of its longest row; 0: not known (step.longest)
+	longest  float64 // length of the longest row, of so many groups
+	measured int     // step.measure
 }
 
 // groupBytes is the size of one group of outputs over all of K.

@@ -24,34 +24,36 @@ func (s *step) roughLogits(rows compute.Tensor, w compute.Weight) compute.Tensor
 	y := s.MatMul(rows, w)
 	lost, m := s.tensor(rows.Rows, rows.Width)
 	r := &rough{w.Mem.(*packed), mem(y), lost, make([]float64, rows.Rows), 1, 0}
-	longest := s.longest(r.weight)
 	s.eachRow(rows.Rows, func(i int) {
 		row := m.row(i, rows.Width)
 		mem(rows).lost(row, i)
-		r.slack[i] = more * longest * math.Sqrt(float64(s.kernels.sumSquares(row)))
+		r.slack[i] = more * r.weight.longest * math.Sqrt(float64(s.kernels.sumSquares(row)))
 	})
 	s.quantize(m, rows.Rows, rows.Width)
 	r.first.rough = r
 	return y
 }
 
-// longest is the length of a weight's longest row. It is found once.
-func (s *step) longest(p *packed) float64 {
-	if p.longest == 0 {
-		lengths := make([]float64, ceilDiv(p.n, group))
-		s.pool.run(len(lengths), func(_, g int) {
-			row := make([]float32, p.k)
-			for o := g * group; o < min(p.n, (g+1)*group); o++ {
-				p.row(row, o)
-				lengths[g] = max(lengths[g], math.Sqrt(float64(s.kernels.sumSquares(row))))
-			}
-		})
-		for _, l := range lengths {
-			p.longest = max(p.longest, l)
-		}
-		p.longest *= 1.001 // sums of squares are rounded
+// measure looks at the lengths of some rows of a weight, and reports whether it has seen all: longest is that of the longest then. Each step of logits has
+// it look at a few, for all of a large vocabulary take as long as some steps do.
+func (s *step) measure(p *packed) bool {
+	const steps = 512
+	groups := ceilDiv(p.n, group)
+	if p.measured == groups {
+		return true
 	}
-	return p.longest
+	from := p.measured
+	p.measured = min(groups, from+ceilDiv(groups, steps))
+	lengths := make([]float64, p.measured-from)
+	s.pool.run(len(lengths), func(_, i int) {
+		row, g := make([]float32, p.k), from+i
+		for o := g * group; o < min(p.n, (g+1)*group); o++ {
+			p.row(row, o)
+			lengths[i] = max(lengths[i], 1.001*math.Sqrt(float64(s.kernels.sumSquares(row)))) // sums of squares are rounded
+		}
+	})
+	p.longest = max(p.longest, slices.Max(lengths))
+	return p.measured == groups
 }
 
 // scaled is what they lack once Scale has been at them.

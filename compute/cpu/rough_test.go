@@ -28,6 +28,8 @@ func TestTokensDoNotTellThatLogitsWereRough(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			for !d.step.measure(w.Mem.(*packed)) {
+			}
 			for round := range rounds {
 				rows := 2 + rng.IntN(18)
 				var b compute.Batch
@@ -84,6 +86,8 @@ func TestTokensDoNotTellThatLogitsWereRough(t *testing.T) {
 func TestLogitsOfMoreThanTokensAreNotRough(t *testing.T) {
 	d, rng := openTest(t, 1, sets[0]), rand.New(rand.NewPCG(5, 5))
 	w, _ := packedRandom(t, d, rng, gguf.Q8_0, 64, 256)
+	for !d.step.measure(w.Mem.(*packed)) {
+	}
 	var b compute.Batch
 	b.Add(0, 0, 0, true)
 	b.Add(0, 1, 0, true)
@@ -114,6 +118,8 @@ func TestNoLogitIsFurtherFromItsFirstProductThanTheBound(t *testing.T) {
 	w, err := d.Pack(gguf.Q8_0, 16, width, data, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for !d.step.measure(w.Mem.(*packed)) {
 	}
 	var b compute.Batch
 	x := make([]float32, rows*width)

@@ -3,7 +3,8 @@
 
     check.py          exits with 1 if they differ by more than 1e-4 of the largest (float32, on the CPU)
 
-The layer that drafts, which transformers does not have, is put together of its parts by ../oracle/draft.py.
+The layer that drafts, which transformers does not have, is put together of its parts by ../oracle/draft.py. Rows that go on from its guesses are compared
+with what it makes of them one by one.
 """
 
 import sys
@@ -17,6 +18,7 @@ from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
 sys.path.append(str(Path(__file__).resolve().parent.parent / "oracle"))
 from draft import Drafter
 
+import drafts
 from delta import delta_rule
 from model import Config, Model
 
@@ -87,7 +89,25 @@ def whole():
     return max(errors)
 
 
+@torch.no_grad()
+def guesses(depths=4, p=150):
+    """Rows that go on from guesses, all at once, against the layer's own row p behind rows that do not."""
+    torch.manual_seed(0)
+    c = Config(vocab_size=512, hidden_size=128, intermediate_size=192, num_hidden_layers=4)
+    model = Model(c).start(0)
+    for w in model.mtp.parameters():
+        w.add_(torch.randn_like(w) * 0.05)
+    following, hidden, _ = drafts.said(model, torch.randint(0, 512, (2, 193)))
+    outs = drafts.unrolled(model, following, hidden, depths, window=1000)
+    errors = [off("guesses of depth 1", outs[0], model.mtp(following, hidden))]
+    for d in range(1, depths):
+        guessed = [outs[j][:, p - d + j : p - d + j + 1] for j in range(d)]
+        row = model.mtp(following[:, : p + 1], torch.cat([hidden[:, : p - d + 1], *guessed], 1))[:, p]
+        errors.append(off(f"guesses of depth {d + 1}", outs[d][:, p], row))
+    return max(errors)
+
+
 if __name__ == "__main__":
-    worst = max(rule(), whole())
+    worst = max(rule(), whole(), guesses())
     print(f"check: {'ok' if worst < TOLERANCE else 'DIFFERENT'}: {worst:.1e} at most, {TOLERANCE:.0e} allowed")
     sys.exit(worst >= TOLERANCE)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Stage 4, evaluate: what the model's file is worth on the packages that training did not see.
+"""Stage 6, evaluate: what the model's file is worth on the packages that training did not see.
 
     evaluate.py DATA FOLDER FILE --memra BINARY [--peer FILE]... [--llama-perplexity BINARY]
 
-FOLDER is export.py's, FILE what memra makes of it, a peer another model's file. Writes figures as JSON, the model card's:
+FOLDER is drafts.py's, FILE what memra makes of it, a peer another model's file. Writes figures as JSON, the model card's:
 
     bits a byte     of pieces of held-out files, each read alone, by `memra score`; peers read the same bytes
     functions       whose signature the model is given after the file up to it; it writes, greedily, until a brace at the start of a line
@@ -22,14 +22,13 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import safetensors.torch
 import torch
 import transformers
 from tokenizers import Tokenizer
 
 import corpus
 from delta import CHUNK
-from model import Config, Model
+from drafts import load
 
 FUNCTION = re.compile(r"^func [^\n]*\{\n(?:(?!\}).*\n)*\}\n", re.MULTILINE)
 LONGEST = 400  # tokens of a function that the model writes
@@ -105,15 +104,12 @@ def parsed(bodies, prompts):
 @torch.no_grad()
 def drafts(folder, texts):
     """How often the layer that drafts guesses the token after the next, in the second parts of texts, which the model wrote."""
-    settings = json.loads((folder / "config.json").read_text())
-    ours = {k: settings[k] for k in Config.__dataclass_fields__ if k in settings}
-    model = Model(Config(**ours, linear_num_heads=settings["linear_num_key_heads"], linear_head_dim=settings["linear_key_head_dim"], rope_theta=settings["rope_parameters"]["rope_theta"]))
-    model.load_state_dict(safetensors.torch.load_file(folder / "model.safetensors"))
+    model = load(folder)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     right = total = 0
     for before, written in texts:
         start = len(tokenizer.encode(before).ids)
-        ids = torch.tensor(tokenizer.encode(before + written).ids)[: settings["max_position_embeddings"]]
+        ids = torch.tensor(tokenizer.encode(before + written).ids)[: model.config.max_position_embeddings]
         padded = torch.cat([ids, ids[-1:].expand(1 + -len(ids) % CHUNK)])
         guess = model.logits(model(padded[None])[1])[0].argmax(-1)[: len(ids) - 2]
         same = (guess == ids[2:])[start - 1 :]
