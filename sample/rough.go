@@ -15,7 +15,7 @@ func (s *Sampler) DrawRough(logits []float32, slack float64, d Draw, exact func(
 	if err != nil || !(slack <= math.MaxFloat32) {
 		return p, false
 	}
-	slack += math.Abs(float64(logits[best])) * 0x1p-22
+	slack += float64(math.Abs(float64(logits[best])) * 0x1p-22)
 	g := gumbelMaximum{seed: d.Seed, position: d.Position, temperature: float64(d.Temperature)}
 	if d.Greedy() {
 		s.near = s.above(s.near[:0], logits, float64(logits[best])-2*slack)

@@ -221,6 +221,43 @@ func TestDraftingStopsWhereItDoesNotPayAndIsTriedAgain(t *testing.T) {
 	}
 }
 
+// heldUp takes a tenth of a millisecond to guess, but once a second.
+type heldUp struct {
+	fixed
+	clock *time.Time
+	drafts,
+	odd int
+	expected float64
+}
+
+func (h *heldUp) Draft(asks []*Ask) error {
+	took := 100 * time.Microsecond
+	if h.drafts++; h.drafts == h.odd {
+		took = time.Second
+	}
+	*h.clock = h.clock.Add(took)
+	return h.fixed.Draft(asks)
+}
+func (h *heldUp) Expected() float64 { return h.expected }
+
+func TestAGuessThatOthersHeldUpForbidsNoMore(t *testing.T) {
+	for _, c := range []struct {
+		expected    float64
+		least, most int // rounds with drafts of 100 behind it
+	}{{100e-6, 90, 100}, {0, 0, 10}} { // what is not known to take less may take as long again
+		clock := time.Unix(0, 0)
+		s := New(&heldUp{clock: &clock, odd: 50, expected: c.expected}, 4, exact)
+		s.now = func() time.Time { return clock }
+		q := s.Begin()
+		for s.drafter.(*heldUp).drafts < 50 {
+			play(s, q, 1, 4, 0.1)
+		}
+		if n := play(s, q, 100, 4, 0.1); n < c.least || n > c.most {
+			t.Errorf("expected to take %v s: %d of 100 rounds have drafts, want %d to %d", c.expected, n, c.least, c.most)
+		}
+	}
+}
+
 func TestWithoutRoomNothingIsDrafted(t *testing.T) {
 	for _, s := range []*Speculator{New(fixed{}, 4, exact), New(fixed{}, 4, exact).Always(), New(fixed{}, 0, exact)} {
 		s.Took(1, time.Millisecond)

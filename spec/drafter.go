@@ -24,6 +24,9 @@ type Drafter interface {
 	// known.
 	Cost(depth, sequences int) float64
 
+	// Expected is how many seconds the last Draft was known to take, before it began: 0 where that was not known. What took much longer was held up by others.
+	Expected() float64
+
 	// Close gives back what the drafter holds on the device.
 	Close() error
 }

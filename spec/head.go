@@ -26,19 +26,21 @@ var ErrNoHead = errors.New("spec: the model has no layer that guesses (multi-tok
 // A guess needs not the whole output matrix, which is most of what a guess would read: where the vocabulary is large, it is one of the tokens
 // that sequences had lately. Another one is never guessed.
 type Head struct {
-	device  compute.Device
-	model   *model.Model
-	layer   model.Drafter
-	pool    *state.Pool
-	kept    compute.RowMemory // what the model made of rows that wait
-	guessed compute.RowMemory // what the layer made of its last rows
-	choice  compute.Choice    // the rows of the output matrix that guesses are drawn from; nil: all
-	recent  *recent           // which they are
-	most    int               // rows of a sequence in a step, but for prompts
-	wait    int               // rows of a sequence that can wait
-	places  []int             // in kept, where nobody's rows wait
-	times   guesses
-	kernels bool // the device's steps are made of kernels, so that more operations cost more than more rows
+	device    compute.Device
+	model     *model.Model
+	layer     model.Drafter
+	pool      *state.Pool
+	kept      compute.RowMemory // what the model made of rows that wait
+	guessed   compute.RowMemory // what the layer made of its last rows
+	choice    compute.Choice    // the rows of the output matrix that guesses are drawn from; nil: all
+	recent    *recent           // which they are
+	most      int               // rows of a sequence in a step, but for prompts
+	wait      int               // rows of a sequence that can wait
+	places    []int             // in kept, where nobody's rows wait
+	times     guesses
+	expected  float64 // of the last Draft, in seconds
+	surprised bool    // part of it took what is not known
+	kernels   bool    // the device's steps are made of kernels, so that more operations cost more than more rows
 }
 
 // waiting is how many rows of a sequence wait, beside those of a step: as many as the step may have that remembers them.
@@ -140,6 +142,13 @@ func (h *Head) Close() error {
 }
 
 func (h *Head) Cost(depth, sequences int) float64 { return h.times.of(depth, sequences) }
+
+func (h *Head) Expected() float64 {
+	if h.surprised {
+		return 0
+	}
+	return h.expected
+}
 
 // headMemory is what the layer remembers of a sequence: its positions from base on.
 type headMemory struct {
@@ -295,6 +304,7 @@ func (h *Head) Forward(b *compute.Batch, s *state.View, shares []Share) func(com
 // the last are only remembered; where steps are not made of kernels, so are few.
 func (h *Head) Draft(asks []*Ask) error {
 	h.kernels = h.kernels || h.device.Kernels() > 0
+	h.expected, h.surprised = 0, false
 	var active []*Ask
 	var b, late compute.Batch
 	var hidden, waited []int32
@@ -373,8 +383,14 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
 	}
-	if late.Rows() <= h.most*len(asks) { // else it is remembering that was timed
-		h.times.learn(len(asks[0].Drafts), len(asks), time.Since(began).Seconds())
+	depth := len(asks[0].Drafts)
+	cost := h.times.of(depth, len(asks))
+	h.expected += cost
+	if late.Rows() > h.most*len(asks) { // it is remembering that takes time
+		h.surprised = true
+	} else {
+		h.surprised = h.surprised || cost == 0
+		h.times.learn(depth, len(asks), time.Since(began).Seconds())
 	}
 	return took(asks, picks[:len(asks)]), nil
 }

@@ -18,6 +18,7 @@ func NewLookup(m *model.Model) *Lookup { return &Lookup{m} }
 func (*Lookup) Kind() string          { return "lookup" }
 func (*Lookup) Begin() Memory         { return new(index) }
 func (*Lookup) Cost(_, _ int) float64 { return 0 }
+func (*Lookup) Expected() float64     { return 0 }
 func (*Lookup) Close() error          { return nil }
 
 func (l *Lookup) Forward(b *compute.Batch, s *state.View, _ []Share) func(compute.Ops) compute.Tensor {

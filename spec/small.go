@@ -40,6 +40,8 @@ func (s *Small) Close() error { return s.pool.Close() }
 
 func (s *Small) Cost(depth, sequences int) float64 { return s.times.of(depth, sequences) }
 
+func (*Small) Expected() float64 { return 0 } // it may have much to catch up with
+
 // smallMemory is a sequence of the small model, and the tokens that it has computed.
 type smallMemory struct {
 	small  *Small

@@ -148,6 +148,9 @@ func (s *Speculator) Draft(decoding int, asks []*Ask) error {
 	began := s.now()
 	err := s.drafter.Draft(able)
 	s.last.guessing = s.now().Sub(began).Seconds()
+	if known := s.drafter.Expected(); known > 0 {
+		s.last.guessing = min(s.last.guessing, outlier*known)
+	}
 	for _, a := range able {
 		s.last.drafts += len(a.Drafts)
 	}

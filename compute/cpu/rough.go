@@ -64,7 +64,7 @@ func (r *rough) scaled(scale, cap float32) *rough {
 	scaled := *r
 	scaled.scale, scaled.cap, scaled.slack = scale, cap, make([]float64, len(r.slack))
 	for i, slack := range r.slack {
-		scaled.slack[i] = 1.001*slack*math.Abs(float64(scale)) + 1e-6*float64(cap) // a cap brings values nearer, within its own error
+		scaled.slack[i] = float64(1.001*slack*math.Abs(float64(scale))) + float64(1e-6*float64(cap)) // a cap brings values nearer, within its own error
 	}
 	return &scaled
 }
