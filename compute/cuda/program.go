@@ -128,9 +128,12 @@ type draft struct {
 	extents
 }
 
+// hasPrograms reports whether the GPU has them.
+func (d *Device) hasPrograms() bool { return d.target == "sm_90a" }
+
 // fuse puts programs in the place of runs of launches. What it allocates is freed with the device: captured launches know it.
 func (d *Device) fuse(list []launch) ([]launch, []pointer, error) {
-	if d.target != "sm_90a" {
+	if !d.hasPrograms() {
 		return list, nil, nil
 	}
 	var out []launch

@@ -157,7 +157,7 @@ func (s *step) fail(err error) {
 // Layer moves on to the next arena in turn, and ends what it held: the tensors of a layer before the last.
 func (s *step) Layer(i int) {
 	turns := 2
-	if s.rows <= slices.Max(programTiles) {
+	if s.hasPrograms() && s.rows <= slices.Max(programTiles) {
 		turns = layerArenas
 	}
 	s.at = &s.arenas[1+i%turns]
