@@ -134,10 +134,10 @@ def written(prompts, answers, tokenizer, window):
 
 
 def mixed(batches, own, rng):
-    """Batches of which half is what the model wrote, if it did."""
+    """Batches of which half is what the model wrote."""
     order = []
     for windows in batches:
-        half = len(windows) // 2 if len(own) else 0
+        half = len(windows) // 2
         if len(order) < half:
             order = rng.permutation(len(own)).tolist()
         yield np.concatenate([windows[half:], own[order[:half]]])
@@ -166,8 +166,10 @@ def save(model, folder, out):
 def main(a):
     model = load(a.folder)
     feed = Feed(a.data, a.seed, a.parts, a.window, a.batch, a.workers)
-    own = written(*a.written, Tokenizer.from_file(str(a.data / "tokenizer.json")), a.window) if a.written else []
-    batches = mixed(iter(feed), own, np.random.default_rng(a.seed))
+    batches, own = iter(feed), []
+    if a.written:
+        own = written(*a.written, Tokenizer.from_file(str(a.data / "tokenizer.json")), a.window)
+        batches = mixed(batches, own, np.random.default_rng(a.seed))
     run = Run(a.out)
     model.to(run.device).requires_grad_(False)
     model.mtp.requires_grad_(True)
