@@ -19,7 +19,7 @@ func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) comp
 	if p.layout.float {
 		return s.MatMul(rows, w)
 	}
-	if s.measure(p) && s.roughly && n > 1 && w.Bias.IsZero() { // one row waits for the weight's bytes
+	if s.roughly && n > 1 && w.Bias.IsZero() && s.measure(p) { // one row waits for the weight's bytes
 		return s.roughLogits(rows, w)
 	}
 	bias := w.Bias

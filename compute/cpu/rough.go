@@ -34,10 +34,10 @@ func (s *step) roughLogits(rows compute.Tensor, w compute.Weight) compute.Tensor
 	return y
 }
 
-// measure looks at the lengths of some rows of a weight, and reports whether it has seen all: longest is that of the longest then. Each step of logits has
-// it look at a few, for all of a large vocabulary take as long as some steps do.
+// measure looks at the lengths of some rows of a weight, and reports whether it has seen all: longest is that of the longest then. Steps that could use
+// it have it look at a few each, for all of a large vocabulary take as long as some steps do.
 func (s *step) measure(p *packed) bool {
-	const steps = 512
+	const steps = 128
 	groups := ceilDiv(p.n, group)
 	if p.measured == groups {
 		return true
