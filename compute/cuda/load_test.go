@@ -54,7 +54,7 @@ func TestStepsOfAChangingLoadAreFewLists(t *testing.T) {
 		drafts   int
 		lists    int // that become graphs, at most
 		eager    int // steps that are launched kernel by kernel, those of prompts among them
-	}{{"one stream with guesses", 1, 8, 20, 35}, {"16 streams with guesses", 16, 8, 54, 110}, {"40 streams", 40, 0, 70, 130}} {
+	}{{"one stream with guesses", 1, 8, 20, 35}, {"16 streams with guesses", 16, 8, 54, 110}, {"40 streams", 40, 0, 60, 130}} {
 		t.Run(c.name, func(t *testing.T) {
 			drv := &drawing{fake: newFake(), rng: rand.New(rand.NewPCG(1, 2))}
 			d, err := open(drv, 0)
