@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -577,7 +578,7 @@ func TestScheduleIsInvisibleOnCUDA(t *testing.T) {
 	}
 	d.Close()
 	plans := number(t, "MEMRA_SCHEDULES", 200)
-	if p, s, diff := eachPlan(t, plans, open, asItIs, 1); p != nil {
+	if p, s, diff := eachPlan(t, plans, open, asItIs, min(8, runtime.NumCPU())); p != nil { // all on the one GPU: most of a step of tiny models is the host's
 		t.Errorf("%s: %s\n%s", s.name, diff, p)
 	}
 }
