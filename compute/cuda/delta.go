@@ -111,7 +111,7 @@ func (s *step) GatedDelta(b *compute.Batch, d compute.Delta, x, beta, alpha comp
 	if c != nil && (mem(x).rows != 0 || c.batch != b) {
 		c = nil
 	}
-	if c != nil && n > deltaFewRows && h.longest <= deltaFewRows && dim == deltaFewDim && s.target == "sm_90a" && !s.plain {
+	if c != nil && (n > deltaFewRows || h.sequences*heads > deltaFewWorks*s.multiprocessors) && h.longest <= deltaFewRows && dim == deltaFewDim && s.target == "sm_90a" && !s.plain {
 		y, out := s.newRows(n, heads*dim)
 		s.launch("delta_few_128", shape{grid: grid(heads, n), block: 256},
 			h.spare.arg(), flag(g.Grouped), out.rows.arg(), c.x.arg(), c.w.at.arg(), rawBeta.arg(), rawAlpha.arg(), a.arg(), dt.arg(), m.at.arg(), h.at.arg(),

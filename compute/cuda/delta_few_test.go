@@ -77,7 +77,7 @@ func launchedDelta(d *Device) (names []string) {
 
 func TestChunksOfFewRowsAreOneKernelAndPaddingNoOther(t *testing.T) {
 	d := openFake(t, newFake())
-	m := newHybrid(t, d, 64, false)
+	m := newHybrid(t, d, 64, false, 3)
 	defer m.close()
 	run := func(rows, sequences, idle int) []launch {
 		if _, err := d.Run(func(ops compute.Ops) compute.Tensor { return m.forward(ops, rowsFrom(3, rows, sequences, idle)) }); err != nil {

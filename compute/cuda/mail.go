@@ -15,15 +15,26 @@ import (
 // access says what an operation does with its arguments.
 type access struct {
 	writes []int
-	puts   []put // those of writes that can be mail
-	mail   []int // those that it can read as mail: bit i of instruction.mail says that it does
-	any    bool  // it is not known: it may use all that its arguments name
+	puts   []put  // those of writes that can be mail
+	mail   []read // what it can read as mail: bit i of instruction.mail says that it does
+	any    bool   // it is not known: it may use all that its arguments name
+}
+
+// read is an argument that names a tensor. Of an operand there are the rows that are wanted, and the argument that says how many rows its tiles have.
+type read struct{ arg, rows, tile int }
+
+// reads is what is no operand.
+func reads(args ...int) (all []read) {
+	for _, arg := range args {
+		all = append(all, read{arg: arg})
+	}
+	return all
 }
 
 // put is an argument that names a tensor, and the tensor's bytes. Of an operand `tile` is the argument that says how many rows its tiles have.
 type put struct{ arg, bytes, tile int }
 
-// ownTile says that an operand has the program's tiles, or as mail, with bit 1 of instruction.mail, the rows that are wanted.
+// ownTile says that an operand has the program's tiles, or as mail the rows that are wanted: who puts it has bit 1 of instruction.mail then.
 const ownTile = -1
 
 // completes is a bit of instruction.mail: see complete.
@@ -38,13 +49,13 @@ func (p *draft) accesses(in *instruction) (a access) {
 		return a
 	case name == "add_norm":
 		const rows, normed, x, width, tile = 1, 2, 3, 6, 7
-		a = access{writes: []int{rows, normed}, puts: []put{operand(normed, n(width), tile)}, mail: []int{x}}
+		a = access{writes: []int{rows, normed}, puts: []put{operand(normed, n(width), tile)}, mail: reads(x)}
 		if in.args[normAdded] != 0 {
-			a.writes, a.mail = append(a.writes, normSum), []int{normAdded}
+			a.writes, a.mail = append(a.writes, normSum), reads(normAdded)
 		}
 		return a
 	case strings.HasPrefix(name, "matmul_") && name != "matmul_f32":
-		a.mail = []int{matmulOperand}
+		a.mail = []read{{matmulOperand, n(matmulRows), ownTile}}
 		if in.y != gatesNothing {
 			a.puts = []put{operand(matmulGated, n(3), ownTile)}
 		} else {
@@ -60,7 +71,35 @@ func (p *draft) accesses(in *instruction) (a access) {
 		const kvHeads, group, tile = 11, 12, 13
 		a = access{writes: []int{attendOut, attendPartials, attendArrivals}, puts: []put{operand(attendOut, n(kvHeads)*n(group)*p.dim, tile)}}
 		if in.args[attendKeys] != 0 {
-			a.writes, a.mail = append(a.writes, attendCache), []int{attendQueries, attendKeys, attendValues}
+			a.writes, a.mail = append(a.writes, attendCache), reads(attendQueries, attendKeys, attendValues)
+		}
+		return a
+	case p.tile != 8: // of many rows so much is asked for by who waits that weights come later for it
+		return access{any: true}
+	case name == "swiglu" || name == "geglu":
+		const out, gate, up, width, tile = 0, 1, 2, 3, 4
+		return access{writes: []int{out}, puts: []put{operand(out, n(width), tile)}, mail: reads(gate, up)}
+	case name == "gated_norm":
+		const out, x, gates, width, tile = 0, 1, 2, 4, 6
+		return access{writes: []int{out}, puts: []put{operand(out, n(width), tile)}, mail: reads(x, gates)}
+	case name == "delta_few":
+		const spare, x, beta, alpha, heads = 0, 3, 5, 6, 16
+		return access{writes: []int{spare, convolveOut, convolveMemory}, puts: []put{{convolveOut, 4 * int(in.x) * n(heads) * deltaFewDim, 0}}, mail: reads(x, beta, alpha)}
+	case name == "route":
+		return access{mail: reads(routeProducts)}
+	case name == "experts_add":
+		const out, width = 0, 6
+		return access{writes: []int{out}, puts: []put{{out, 4 * int(in.x) * n(width), 0}}, mail: reads(addProducts, addShared, addGate)}
+	case strings.HasPrefix(name, "experts_"):
+		const outputs, tile, gates = 9, 11, 13
+		if n(gates) != 0 {
+			return access{writes: []int{expertsHidden}, puts: []put{{expertsHidden, 2 * roundUp(n(expertsPairs), fewPlaces) * paddedK(n(outputs)), 0}}, mail: []read{{expertsOperand, int(in.x), tile}}}
+		}
+		return access{writes: []int{expertsProducts}, puts: []put{{expertsProducts, 4 * n(expertsPairs) * n(outputs), 0}}, mail: reads(expertsOperand)}
+	case name == "matmul_f32":
+		a.mail = []read{{floatOperand, n(floatRows), floatTile}}
+		for _, weight := range []struct{ out, outputs int }{{floatOut, floatOutputs}, {floatSecond, floatSecond + 2}} {
+			a.writes, a.puts = append(a.writes, weight.out), append(a.puts, put{weight.out, 4 * n(floatRows) * n(weight.outputs), 0})
 		}
 		return a
 	}
@@ -102,7 +141,13 @@ type extents map[uint64]int
 type span struct {
 	arg     int
 	at, end uint64
+	writes  bool // of an instruction: it does
+	puts    bool // it puts what can be mail
+	mail    int  // the bit of instruction.mail that says that it reads mail; -1: it cannot
 }
+
+// leastAddress parts addresses from numbers, which have 32 bits: the driver gives none that is less.
+const leastAddress = 1 << 32
 
 func (n span) overlaps(o span) bool { return n.at < o.end && o.at < n.end }
 
@@ -145,40 +190,62 @@ func (p *draft) mailed() []instruction {
 func (m *mailing) spans() {
 	m.names, m.does = nil, nil
 	for i := range m.list {
+		in, a := &m.list[i], m.accesses(&m.list[i])
 		var all []span
-		for arg, at := range m.list[i].args {
-			if at != 0 {
-				all = append(all, span{arg, at, at + uint64(max(1, m.extents[at]))})
+		for arg, at := range in.args {
+			if at < leastAddress {
+				continue
 			}
-			if arg == attendCache && m.is(i, "attend_f16") { // layers lie among each other
-				all[len(all)-1].at += m.list[i].args[attendLayer]
-				all[len(all)-1].end = all[len(all)-1].at + 1
+			n := span{arg: arg, at: at, end: at + uint64(max(1, m.extents[at])), writes: a.any || slices.Contains(a.writes, arg),
+				puts: slices.ContainsFunc(a.puts, func(p put) bool { return p.arg == arg }), mail: slices.IndexFunc(a.mail, func(r read) bool { return r.arg == arg })}
+			if layer, ok := m.layerOf(i, arg); ok { // layers lie among each other
+				n.at += layer
+				n.end = n.at + 1
 			}
+			all = append(all, n)
 		}
-		m.names, m.does = append(m.names, all), append(m.does, m.accesses(&m.list[i]))
+		m.names, m.does = append(m.names, all), append(m.does, a)
 	}
+}
+
+// layerOf is the layer of a memory of all layers, if an argument names one.
+func (m *mailing) layerOf(i, arg int) (uint64, bool) {
+	switch {
+	case arg == attendCache && m.is(i, "attend_f16"):
+		return m.list[i].args[attendLayer], true
+	case arg == convolveMemory && m.is(i, "delta_few"):
+		return m.list[i].args[convolveLayer], true
+	}
+	return 0, false
 }
 
 // conflict reports whether instruction b may begin only when all blocks have done a, which comes before it.
 func (m *mailing) conflict(a, b int) bool {
-	first, then := &m.does[a], &m.does[b]
-	if first.any || then.any {
+	if m.does[a].any || m.does[b].any {
 		return true
 	}
-	if m.is(a, "add_norm") && m.is(b, "add_norm") && m.list[a].x == m.list[b].x { // rows stay with their blocks
+	if m.rowsStay(a, b) {
 		return false
 	}
 	for _, to := range m.names[b] {
-		bit, writes := slices.Index(then.mail, to.arg), slices.Contains(then.writes, to.arg)
-		waits := bit >= 0 && m.list[b].mail>>bit&1 != 0
+		waits := to.mail >= 0 && m.list[b].mail>>to.mail&1 != 0
 		for _, from := range m.names[a] {
-			put := slices.ContainsFunc(first.puts, func(p put) bool { return p.arg == from.arg })
-			if from.overlaps(to) && (writes || slices.Contains(first.writes, from.arg)) && !(waits && (put || !writes)) {
+			if from.overlaps(to) && (to.writes || from.writes) && !(waits && (from.puts || !to.writes)) && !m.stays(a, b, from, to) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// rowsStay reports whether rows of instruction b are made by the blocks that made them in a: norms have a block for a row.
+func (m *mailing) rowsStay(a, b int) bool {
+	return m.is(a, "add_norm") && m.is(b, "add_norm") && m.list[a].x == m.list[b].x
+}
+
+// stays reports whether what both name stays with its block: the states that delta nets do not keep, for their works are the same in all layers.
+func (m *mailing) stays(a, b int, from, to span) bool {
+	return m.is(a, "delta_few") && m.is(b, "delta_few") && from.arg == 0 && to.arg == 0
 }
 
 func (m *mailing) is(i int, operation string) bool {
@@ -199,22 +266,31 @@ func (m *mailing) send(i int) {
 				last = m.list[j].phase
 			}
 		}
-		if in.phase-last >= 2 && m.readers(i, tensor, func(*instruction, int) {}) {
-			rows := 0
-			m.readers(i, tensor, func(reader *instruction, bit int) {
-				reader.mail |= 1 << bit
-				rows = int(reader.args[matmulRows])
-			})
-			if to.tile != 0 { // who waits reads no more lines than it must
-				to.bytes = to.bytes / m.tile * rows
-				if to.tile == ownTile {
-					in.mail |= 2
-				} else {
-					in.args[to.tile] = uint64(rows)
+		if in.phase-last < 2 {
+			continue
+		}
+		readers, all := m.readers(i, tensor)
+		if !all || to.tile != 0 && slices.ContainsFunc(readers, func(r reader) bool { return r.rows != readers[0].rows }) {
+			continue
+		}
+		for _, r := range readers {
+			r.in.mail |= 1 << r.bit
+		}
+		if to.tile != 0 { // who waits reads no more lines than it must
+			rows := readers[0].rows
+			to.bytes = to.bytes / m.tile * rows
+			for _, r := range readers {
+				if r.tile != ownTile {
+					r.in.args[r.tile] = uint64(rows)
 				}
 			}
-			m.absent = append(m.absent, absence{last + 1, to, tensor.at})
+			if to.tile == ownTile {
+				in.mail |= 2
+			} else {
+				in.args[to.tile] = uint64(rows)
+			}
 		}
+		m.absent = append(m.absent, absence{last + 1, to, tensor.at})
 	}
 }
 
@@ -228,30 +304,38 @@ func (m *mailing) complete(i int) {
 	}
 }
 
-// readers calls f for those that read a tensor of instruction i, and reports whether there are any and all can read it as mail.
-func (m *mailing) readers(i int, tensor span, f func(in *instruction, bit int)) (all bool) {
+// reader is an instruction that can read a tensor as mail.
+type reader struct {
+	read
+	in  *instruction
+	bit int
+}
+
+// readers are those that read a tensor of instruction i, if there are any and all can read it as mail.
+func (m *mailing) readers(i int, tensor span) (all []reader, ok bool) {
 	for j := i + 1; j < len(m.list); j++ {
-		a, again := &m.does[j], false // it is written
+		again := false // it is written
 		for _, n := range m.names[j] {
 			if !n.overlaps(tensor) {
 				continue
 			}
-			bit, writes := slices.Index(a.mail, n.arg), slices.Contains(a.writes, n.arg)
 			switch {
-			case a.any || n.at != tensor.at || bit < 0 && !writes:
-				return false
-			case bit >= 0:
-				f(&m.list[j], bit)
-				all = true
+			case m.does[j].any || n.at != tensor.at || n.mail < 0 && !n.writes:
+				return nil, false
+			case n.mail >= 0:
+				all = append(all, reader{m.does[j].mail[n.mail], &m.list[j], n.mail})
 			}
-			again = again || writes
+			again = again || n.writes
 		}
 		if again {
-			return all
+			break
 		}
 	}
-	return all
+	return all, len(all) > 0
 }
+
+// A place that is cleared is an address and, in the 16 bits above it, its bytes in units.
+const clearedUnit, mostCleared = 16, 16 * (1<<16 - 1)
 
 // cleared is the list with what makes memory absent: where most blocks wait for a norm, or at the end of the phase.
 func (m *mailing) cleared() (list []instruction) {
@@ -274,10 +358,14 @@ func (m *mailing) cleared() (list []instruction) {
 			if a.phase != phase {
 				return false
 			}
-			if n == maxArgs {
-				add()
+			for at, left := a.at, a.bytes; left > 0; {
+				if n == maxArgs {
+					add()
+				}
+				bytes := min(left, mostCleared)
+				in.args[n], n = at|uint64(ceilDiv(bytes, clearedUnit))<<48, n+1
+				at, left = at+uint64(bytes), left-bytes
 			}
-			in.args[n], in.args[n+1], n = a.at, uint64(a.bytes), n+2
 			return true
 		})
 		add()

@@ -25,7 +25,6 @@ const (
 	programUsers    = 8         // warps that compute: USERS of kernels/program.cuh
 	programBringers = 4         // warps that bring what those need
 	programPages    = 10        // of the KV cache for each of its blocks, beyond which attention is faster as a kernel
-	programFloats   = 8         // rows that are multiplied by float32, beyond which that is faster as a kernel
 )
 
 // programLayouts are the packed forms that it multiplies by.
@@ -85,11 +84,11 @@ const (
 	normSum, normAdded                                                                                                         = 0, 4
 	ropeKeys, ropePositions, ropeKVHeads, ropeDim                                                                              = 1, 2, 7, 8
 	matmulOperand, matmulTiles, matmulRows                                                                                     = 16, 18, 19
-	matmulGated, matmulGateScale, matmulEach, matmulDepth                                                                      = 17, 20, 21, 23 // what a kernel has there a program has no use for
-	floatOperand, floatRows, floatTile                                                                                         = 1, 5, 6        // of matmul_f32
+	matmulGated, matmulGateScale, matmulEach, matmulDepth                                                                      = 17, 20, 21, 23         // what a kernel has there a program has no use for
+	floatOut, floatOperand, floatWeight, floatOutputs, floatRows, floatTile, floatEnd, floatSecond                             = 0, 1, 2, 3, 5, 6, 8, 8 // of matmul_f32, and behind those y, w and n of a second
 	attendOut, attendQueries, attendCache, attendTables, attendPartials, attendArrivals, attendLayer, attendHeads, attendGroup = 0, 1, 2, 4, 6, 7, 10, 11, 12
 	attendKeys, attendValues, attendGains, attendTable, attendTurn                                                             = 18, 19, 20, 22, 23 // if it turns: what qk_norm_rope and append_kv have
-	convolveOut, convolveMemory, convolveRows, convolveTables, convolveDim                                                     = 2, 9, 10, 11, 17
+	convolveOut, convolveMemory, convolveRows, convolveTables, convolveLayer, convolveDim                                      = 2, 9, 10, 11, 14, 17
 )
 
 // gatesNothing is what most matmuls of a program do; SwiGLU and GeGLU are the numbers behind it (Activation of kernels/strips.cuh). With an operand in
@@ -105,7 +104,8 @@ var programDims = []int{64, 128, 256}
 const programTurned = 256
 
 // What kernels/delta_few.cuh can do: heads of one width, few rows of a sequence, for each eight of them read all of S and a chunk says where three pages are.
-const deltaFewDim, deltaFewRows = 128, 16
+// With more works than so many a multiprocessor a kernel is faster, which computes four of them at a time.
+const deltaFewDim, deltaFewRows, deltaFewWorks = 128, 16, 2
 
 // instruction is Instruction of kernels/program.cuh.
 type instruction struct {
@@ -179,7 +179,7 @@ func (p *draft) add(l *launch) bool {
 	} else if name == "matmul_f32" {
 		tile = int(l.args[floatTile])
 	}
-	if tile != 0 && (!slices.Contains(programTiles, tile) || p.tile != 0 && p.tile != tile || name == "matmul_f32" && l.args[floatRows] > programFloats) {
+	if tile != 0 && (!slices.Contains(programTiles, tile) || p.tile != 0 && p.tile != tile) {
 		return false
 	}
 	if rest, ok := strings.CutPrefix(name, "attend_few_"); ok {
@@ -189,7 +189,7 @@ func (p *draft) add(l *launch) bool {
 			return false
 		}
 	}
-	if p.joinDelta(l) || p.joinSort(l) || p.joinGate(l) || p.joinRope(l, dim) {
+	if p.joinDelta(l) || p.joinSort(l) || p.joinGate(l) || p.joinRope(l, dim) || p.joinOpening(l) || p.joinFloat(l) {
 		return true
 	}
 	op := slices.IndexFunc(operations, func(o operation) bool { return o.kernel == name && o.params == l.count })
@@ -212,7 +212,7 @@ func (p *draft) add(l *launch) bool {
 		if l.args[normAdded] == 0 { // no sum, then
 			in.args[normSum] = 0
 		}
-		follows = (p.last("add_norm") || p.last("experts_add")) && p.list[len(p.list)-1].x == in.x // rows stay with their blocks
+		follows = p.last("add_norm") && p.list[len(p.list)-1].x == in.x // rows stay with their blocks
 	case name == "route":
 		return p.route(in, l)
 	case strings.HasPrefix(name, "experts_"):
@@ -275,12 +275,35 @@ func (p *draft) joinRope(l *launch, dim int) bool {
 		x: int32(l.grid[0]), y: int32(l.grid[1]), args: l.args}
 	in.args[attendKeys], in.args[attendValues] = rope[keys], rope[values]
 	copy(in.args[attendGains:], rope[gains:table+1])
-	in.args[attendTurn] = rope[dims]<<33 | rope[neighbour]<<32 | rope[eps]&math.MaxUint32
+	in.args[attendTurn] = rope[dims]<<34 | rope[neighbour]<<32 | rope[eps]&math.MaxUint32
 	p.of = append(p.of, *l)
 	return true
 }
 
-// ends reports whether the next launch but one that names a tensor makes it anew, as a product, if there is one: the next is the attention itself.
+// joinOpening makes the gates of attention part of it, and the queries' way out of their projection, if it turns them.
+func (p *draft) joinOpening(l *launch) bool {
+	const out, projection, width, dim = 0, 1, 2, 3 // arguments of both
+	if l.kernel.name != "open_gates" || !p.last("attend_f16") {
+		return false
+	}
+	in := &p.list[len(p.list)-1]
+	if in.args[attendKeys] == 0 || l.args[out] != in.args[attendOut] || l.args[dim] != uint64(p.dim) {
+		return false
+	}
+	at := len(p.list) - 2
+	for at >= 0 && !slices.Contains(p.list[at].args[:], in.args[attendQueries]) {
+		at--
+	}
+	if at < 0 || operations[p.list[at].operation].name != "ungated" || p.list[at].args[out] != in.args[attendQueries] || !slices.Equal(p.list[at].args[projection:dim+1], l.args[projection:dim+1]) {
+		return false
+	}
+	in.args[attendQueries] = l.args[projection]
+	in.args[attendTurn] |= 1 << 33
+	p.list, p.of = slices.Delete(p.list, at, at+1), append(p.of, *l)
+	return true
+}
+
+// ends reports whether the next launch but one that names a tensor makes it anew, as a product or of one, if there is one: the next is the attention itself.
 func (p *draft) ends(tensor uint64) bool {
 	for i := range p.rest {
 		l := &p.rest[i]
@@ -288,9 +311,23 @@ func (p *draft) ends(tensor uint64) bool {
 			return false
 		}
 		if at := slices.Index(l.args[:l.count], tensor); at >= 0 {
-			return strings.HasPrefix(l.kernel.name, "matmul_") && at%4 == 0 && at < 4*maxSiblings
+			return strings.HasPrefix(l.kernel.name, "matmul_") && at%4 == 0 && at < 4*maxSiblings || l.kernel.name == "ungated" && at == 0
 		}
 	}
+	return true
+}
+
+// joinFloat makes a product with a float32 weight part of the one before it, of the same operand.
+func (p *draft) joinFloat(l *launch) bool {
+	if l.kernel.name != "matmul_f32" || !p.last("matmul_f32") {
+		return false
+	}
+	in := &p.list[len(p.list)-1]
+	if in.args[floatSecond] != 0 || l.args[floatOperand] != in.args[floatOperand] || !slices.Equal(l.args[floatOutputs+1:floatEnd], in.args[floatOutputs+1:floatEnd]) {
+		return false
+	}
+	in.args[floatSecond], in.args[floatSecond+1], in.args[floatSecond+2] = l.args[floatOut], l.args[floatWeight], l.args[floatOutputs]
+	p.of = append(p.of, *l)
 	return true
 }
 

@@ -9,7 +9,7 @@ import (
 	"memra/gguf"
 )
 
-// hybrid is two layers with delta nets and one with gated attention, whose widths of heads are those of Qwen3.5.
+// hybrid is layers of which three in four have delta nets and the third gated attention, whose widths of heads are those of Qwen3.5.
 type hybrid struct {
 	embed, q, k, v, o        compute.Weight
 	qkv, z, beta, alpha, out compute.Weight
@@ -20,11 +20,12 @@ type hybrid struct {
 	kv                       compute.KVMemory
 	delta                    compute.DeltaMemory
 	tables, states           [][]int32 // pages of either, by sequence
+	layers                   int
 }
 
 const hybridPages = 4 // of a sequence
 
-func newHybrid(t testing.TB, d *Device, sequences int, grouped bool) *hybrid {
+func newHybrid(t testing.TB, d *Device, sequences int, grouped bool, layers int) *hybrid {
 	t.Helper()
 	const width, vocab, heads, kvHeads, dim, hidden = 512, 256, 4, 2, 256, 768
 	seed := uint64(0)
@@ -36,13 +37,13 @@ func newHybrid(t testing.TB, d *Device, sequences int, grouped bool) *hybrid {
 		}
 		return w
 	}
-	shape := compute.DeltaShape{Layers: 2, KeyHeads: 2, ValueHeads: 4, HeadDim: deltaFewDim, Taps: 4, Format: d.DeltaFormat()}
+	shape := compute.DeltaShape{Layers: layers, KeyHeads: 2, ValueHeads: 4, HeadDim: deltaFewDim, Taps: 4, Format: d.DeltaFormat()}
 	inner := shape.ValueHeads * shape.HeadDim
 	a := random(shape.ValueHeads, 91)
 	for i, v := range a {
 		a[i] = -0.1 - v*v
 	}
-	m := &hybrid{embed: pack(vocab, width), q: pack(2*heads*dim, width), k: pack(kvHeads*dim, width), v: pack(kvHeads*dim, width), o: pack(width, heads*dim),
+	m := &hybrid{layers: layers, embed: pack(vocab, width), q: pack(2*heads*dim, width), k: pack(kvHeads*dim, width), v: pack(kvHeads*dim, width), o: pack(width, heads*dim),
 		qkv: pack(shape.Width(), width), z: pack(inner, width), beta: pack(shape.ValueHeads, width), alpha: pack(shape.ValueHeads, width), out: pack(width, inner),
 		gate: pack(hidden, width), up: pack(hidden, width), down: pack(width, hidden), gain: d.Vector(ones(width)),
 		conv: d.Vector(random(shape.Taps*shape.Width(), 92)), norm: d.Vector(ones(shape.HeadDim)),
@@ -51,7 +52,7 @@ func newHybrid(t testing.TB, d *Device, sequences int, grouped bool) *hybrid {
 	if m.rope, err = compute.NewRope(compute.RopeParams{Base: 10000, Dims: 64}); err != nil {
 		t.Fatal(err)
 	}
-	if m.kv, err = d.NewKV(compute.KVShape{Layers: 1, Heads: kvHeads, HeadDim: dim}, sequences*hybridPages); err != nil {
+	if m.kv, err = d.NewKV(compute.KVShape{Layers: layers, Heads: kvHeads, HeadDim: dim}, sequences*hybridPages); err != nil {
 		t.Fatal(err)
 	}
 	if m.delta, err = d.NewDelta(shape, sequences*hybridPages); err != nil {
@@ -72,16 +73,16 @@ func (m *hybrid) close() { m.kv.Close(); m.delta.Close() }
 func (m *hybrid) forward(ops compute.Ops, b *compute.Batch) compute.Tensor {
 	x, y := ops.Embed(b, m.embed, 1), compute.Tensor{}
 	var n compute.Tensor
-	for i := range 3 {
+	for i := range m.layers {
 		ops.Layer(i)
 		x, n = ops.AddNorm(x, y, m.gain, 1e-5)
-		if i < 2 {
+		if i%4 != 2 {
 			d := compute.Delta{Memory: m.delta, Layer: i, Tables: m.states}
 			qkv, z, beta, alpha := ops.MatMul(n, m.qkv), ops.MatMul(n, m.z), ops.MatMul(n, m.beta), ops.MatMul(n, m.alpha)
 			o := ops.GatedDelta(b, d, ops.CausalConv(b, d, qkv, m.conv), beta, alpha, m.gates)
 			y = ops.MatMul(ops.GatedNorm(o, z, m.norm, 1e-5), m.out)
 		} else {
-			kv := compute.KV{Memory: m.kv, Tables: m.tables}
+			kv := compute.KV{Memory: m.kv, Layer: i, Tables: m.tables}
 			gated, k, v := ops.MatMul(n, m.q), ops.MatMul(n, m.k), ops.MatMul(n, m.v)
 			q, k := ops.QKNormRope(b, gated, k, compute.QK{HeadDim: 256, Rope: m.rope, Gated: true})
 			ops.AppendKV(b, kv, k, v)
@@ -111,7 +112,7 @@ func rowsFrom(position, rows, sequences, idle int) *compute.Batch {
 func TestAHybridIsOneProgram(t *testing.T) {
 	f := newFake()
 	d := openFake(t, f)
-	m := newHybrid(t, d, 16, false)
+	m := newHybrid(t, d, 16, false, 3)
 	for _, c := range []struct {
 		rows, sequences, idle int
 		want                  string
@@ -168,7 +169,7 @@ func TestAHybridsProgramComputesAndKeepsTheBitsOfItsKernels(t *testing.T) {
 					continue
 				}
 				name := fmt.Sprintf("%d rows of %d sequences and %d of none from %d, hole %v", c.rows, c.sequences, c.idle, position, hole)
-				m := newHybrid(t, d, c.sequences, c.rows%2 == 0)
+				m := newHybrid(t, d, c.sequences, c.rows%2 == 0, 3)
 				run := func(b *compute.Batch) []float32 {
 					return d.compute(t, func(s *step) compute.Tensor { return m.forward(s, b) })
 				}

@@ -22,6 +22,7 @@ const (
 	routeExperts, routeWeights, routeProducts, routeChosen, routeRows = 0, 1, 2, 7, 8
 	sortWork, sortPlace, sortExperts, sortTile                        = 0, 1, 3, 7
 	expertsOperand, expertsWork, expertsHidden, expertsProducts       = 6, 7, 14, 18
+	expertsPairs                                                      = 19 // a program's own
 	addProducts, addPlace, addWeights, addShared, addGate             = 1, 2, 3, 4, 5
 )
 
@@ -30,6 +31,7 @@ type crowdDraft struct {
 	number                       int32 // in the program
 	open                         bool  // experts_add is still to come
 	phase                        int32 // since when blocks know it
+	rows, pairs                  uint64
 	experts, weights             uint64
 	work, place, hidden, outputs uint64 // 0: the launch that names it is still to come
 }
@@ -41,7 +43,7 @@ func (p *draft) route(in instruction, l *launch) bool {
 		return false
 	}
 	in.x, in.y, in.phase = int32(rows), p.crowd.number, max(p.made(l.args[routeProducts])+1, p.crowd.phase)
-	p.crowd = crowdDraft{number: p.crowd.number, open: true, phase: in.phase, experts: l.args[routeExperts], weights: l.args[routeWeights]}
+	p.crowd = crowdDraft{number: p.crowd.number, open: true, phase: in.phase, rows: rows, pairs: pairs, experts: l.args[routeExperts], weights: l.args[routeWeights]}
 	at := p.end(in.phase)
 	for at > 0 && p.list[at-1].phase == in.phase && !strings.HasPrefix(operations[p.list[at-1].operation].name, "experts_") {
 		at--
@@ -82,6 +84,9 @@ func (p *draft) experts(in instruction, l *launch) bool {
 		c.outputs = args[expertsProducts]
 	default:
 		return false
+	}
+	if c.open {
+		in.x, in.args[expertsPairs] = int32(c.rows), c.pairs
 	}
 	in.y, in.phase = c.number, c.phase
 	for _, address := range reads {

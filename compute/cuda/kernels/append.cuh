@@ -8,12 +8,14 @@ struct PutF16 {
     static __device__ void put(uint8_t* tile, int dim, int n, int count, int k, float x, float, bool finite, bool key) {
         ((half*)tile)[(k / 8 * count + n) * 8 + k % 8] = finite ? __float2half_rn(x) : __ushort_as_half(key ? 0x7fff : 0);
     }
+    static constexpr bool scaled = false;
     static __device__ float scale(float) { return 1; }
     static __device__ void put_scale(uint8_t*, int, int, int, float, bool, bool) {}
 };
 
 struct PutQ8_0 {
     using Format = Q8_0;
+    static constexpr bool scaled = true;
     static __device__ float scale(float most) { // of 32 values
         half s = __float2half_ru(__fdiv_rn(most, 127));
         if (__hisinf(__float2half_rn(__fmul_rn(__half2float(s), 127)))) s = __float2half_rz(__fdiv_rn(most, 127));
@@ -30,6 +32,7 @@ struct PutQ8_0 {
 
 struct PutE4M3 {
     using Format = E4M3;
+    static constexpr bool scaled = false;
     static __device__ float scale(float) { return 1; }
     static __device__ void put_scale(uint8_t*, int, int, int, float, bool, bool) {}
     static __device__ uint8_t code(float x) {
@@ -54,9 +57,12 @@ __device__ __forceinline__ void append_tiles(uint8_t* keys, uint8_t* values, con
     finite = __all_sync(~0u, finite);
     for (int d0 = 0; d0 < dim; d0 += 32) { // a block of q8_0
         int d = d0 + lane;
-        float x = d < dim ? k[d] : 0, y = d < dim ? v[d] : 0, mx = fabsf(x), my = fabsf(y);
-        for (int step = 16; step > 0; step /= 2) mx = fmaxf(mx, __shfl_xor_sync(~0u, mx, step)), my = fmaxf(my, __shfl_xor_sync(~0u, my, step));
-        float sx = P::scale(mx), sy = P::scale(my);
+        float x = d < dim ? k[d] : 0, y = d < dim ? v[d] : 0, sx = 1, sy = 1;
+        if (P::scaled) {
+            float mx = fabsf(x), my = fabsf(y);
+            for (int step = 16; step > 0; step /= 2) mx = fmaxf(mx, __shfl_xor_sync(~0u, mx, step)), my = fmaxf(my, __shfl_xor_sync(~0u, my, step));
+            sx = P::scale(mx), sy = P::scale(my);
+        }
         if (d >= dim) continue;
         P::put(keys, dim, at, PAGE, d, x, sx, finite, true);
         P::put(values, dim, d, dim, at, y, sy, finite, false);

@@ -9,6 +9,7 @@
 #pragma once
 #include "attend.cuh"
 #include "mail.cuh"
+#include "opened.cuh"
 #include "ring.cuh"
 
 constexpr int M = 16; // pairs
@@ -29,7 +30,18 @@ struct Attention {
     float bend;         // cap/scale of scores; 0: none
     const float* sinks; // of the heads; null: none
     int blocks;         // a work: a KV head, and 16 heads of its group
+    const float* gates; // rows [heads][2*D] of which each second D values open what the head attended; null: none
 };
+
+// let_through is two values that a head attended, from column d on, as its gates let them through, rounded as open_gates does.
+template <int D>
+__device__ __forceinline__ float2 let_through(const Attention& a, const Member& m, int head, int d, float x, float y) {
+    float2 g;
+    do g = get_two(a.gates + ((size_t)m.row * a.kvHeads * a.group + head) * 2 * D + D + d);
+    while (absent(g));
+    half2 v = __floats2half2_rn(x, y);
+    return make_float2(opened(__low2float(v), g.x), opened(__high2float(v), g.y));
+}
 
 // FewScratch is shared memory of the using warps.
 template <int D>
@@ -216,6 +228,7 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
     if (block == 0 && k.entry == 0) store_zeros(a.out, k, a.order, width, kpad, a.tile, kpad, t, 32 * USERS);
     if (k.slot < 0) return store_zeros(a.out, k, a.order, (kh * a.group + h0) * D, (kh * a.group + h0 + heads) * D, a.tile, kpad, t, 32 * USERS);
 
+#pragma unroll 1
     for (int i = w; i < M; i += USERS) {
         Member m = member(k, a.order, i, heads, window);
         const float* from = m.pos < 0 ? nullptr : in.template query<D>(a, m, kh * a.group + h0 + m.head, lane);
@@ -232,9 +245,7 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
         keys.wait_full(), values.wait_full();
         in.template complete<D>(a, k, p, kh, h0 == 0, keys.at(), values.at(), t);
     };
-    complete(k.first);
     Member mine[2] = {member(k, a.order, g, heads, window), member(k, a.order, g + 8, heads, window)};
-    meet<32 * USERS>();
     uint32_t queriesOf = shared_address(&s.queries[lane % 16][lane / 16 * 8]), probsOf = shared_address(&s.probs[lane % 16][lane / 16 * 8]);
     float o[NT][4] = {}, ot[NT][4] = {}, sum[4] = {}, total[2] = {}, m[2] = {NONE, NONE}, mt[2] = {NONE, NONE};
     int entry = k.entry, written = 0;
@@ -252,7 +263,8 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
                     if (g + 8 * i < pairs) put(e + 2 * M + (g + 8 * i) * D + (w + USERS * n) * 8 + 2 * l, o[n][2 * i], o[n][2 * i + 1]);
     };
     for (int p = k.first; p < k.end; p++) {
-        if (From::completes && p > k.first && p >= k.fresh) complete(p), meet<32 * USERS>();
+        complete(p);
+        if (p == k.first || From::completes && p >= k.fresh) meet<32 * USERS>(); // queries are there, and the page is whole
         float x[2][4] = {};
         ring.wait_full();
         if (w < 4) {
@@ -334,6 +346,11 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
             sum[2 * i] = sum[2 * i + 1] = 0, m[i] = NONE;
         }
     }
+    auto store = [&](const Member& m, int d, float x, float y) {
+        const int head = kh * a.group + h0 + m.head;
+        float2 v = a.gates ? let_through<D>(a, m, head, d, x, y) : make_float2(x, y);
+        store_pair(a.out, m, head * D + d, a.tile, kpad, v.x, v.y);
+    };
     if (k.total > 1) {
         if (entry == 0) store_entry(ot, total[0], total[1], mt[0], mt[1]);
         meet<32 * USERS>();
@@ -348,8 +365,7 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
             return;
         }
         in.template merge<D, USERS>(a, k, block, a.sinks ? a.sinks + kh * a.group + h0 : nullptr, s, pairs, t, [&](int h, int d, float x, float y) {
-            Member m = member(k, a.order, h, heads, window);
-            store_pair(a.out, m, (kh * a.group + h0 + m.head) * D + d, a.tile, kpad, x, y);
+            store(member(k, a.order, h, heads, window), d, x, y);
         });
         return;
     }
@@ -359,8 +375,18 @@ __device__ __forceinline__ void attend_pages(Ring& ring, const Attention& a, con
         float inv = closing(total[i], mt[i], a.sinks ? a.sinks + head : nullptr);
 #pragma unroll
         for (int n = 0; n < NT; n++)
-            if (w + USERS * n < D / 8 && mine[i].pos >= 0)
-                store_pair(a.out, mine[i], head * D + (w + USERS * n) * 8 + 2 * l, a.tile, kpad, __fmul_rn(ot[n][2 * i], inv),
-                           __fmul_rn(ot[n][2 * i + 1], inv));
+            if (w + USERS * n < D / 8 && mine[i].pos >= 0) {
+                int d = (w + USERS * n) * 8 + 2 * l;
+                float x = __fmul_rn(ot[n][2 * i], inv), y = __fmul_rn(ot[n][2 * i + 1], inv);
+                if (a.gates) *(uint32_t*)&s.queries[g + 8 * i][d] = half2_bits(x, y);
+                else store_pair(a.out, mine[i], head * D + d, a.tile, kpad, x, y);
+            }
+    }
+    if (!a.gates) return;
+    meet<32 * USERS>(); // the rest in a loop: here registers are few
+#pragma unroll 1
+    for (int x = 2 * t; x < pairs * D; x += 64 * USERS) {
+        float2 v = __half22float2(*(const half2*)&s.queries[x / D][x % D]);
+        store(member(k, a.order, x / D, heads, window), x % D, v.x, v.y);
     }
 }

@@ -1,4 +1,5 @@
-// Attention of queries, keys and values as matmuls leave them: what qk_norm_rope and append_kv do, where it is used.
+// Attention of queries, keys and values as matmuls leave them: what qk_norm_rope and append_kv do, where it is used, and ungated and open_gates if
+// queries come with gates.
 //
 // A block turns its queries, and the keys of its pages that this step writes: into the tiles in shared memory, with their values, and, if the
 // row is its work's and it has the first heads, into the page in memory, for steps to come. No other block of this step reads them there.
@@ -10,7 +11,7 @@
 #include "thread.cuh"
 
 struct Turned {
-    const float *q, *k, *v, *qgain, *kgain, *table; // rows [heads][D]; a gain or the table may be null
+    const float *q, *k, *v, *qgain, *kgain, *table; // rows [heads][D], of queries with gates [heads][2*D]; a gain or the table may be null
     int dims, neighbour;
     float eps;
     float* room; // of shared memory: 2*D floats of each warp, or 128 entries of 16 pairs
@@ -29,7 +30,7 @@ struct Turned {
     template <int D>
     __device__ __forceinline__ const float* query(const Attention& a, const Member& m, int head, int lane) const {
         float* to = room + thread() / 32 * 2 * D;
-        turned<D>(to, q + ((size_t)m.row * a.kvHeads * a.group + head) * D, qgain, m.pos, lane);
+        turned<D>(to, q + ((size_t)m.row * a.kvHeads * a.group + head) * (a.gates ? 2 * D : D), qgain, m.pos, lane);
         return to;
     }
     // The last warps begin, for the first have most queries.
@@ -90,33 +91,35 @@ struct Turned {
         }
         meet<32 * USERS>();
 #pragma unroll 1
-        for (int x = 2 * t; x < pairs * D; x += 64 * USERS) {
-            constexpr int AHEAD = 6;
+        for (int x = 4 * t; x < pairs * D; x += 128 * USERS) {
+            constexpr int AHEAD = 5;
             const int h = x / D;
             float* at = entries + 2 * M + x;
-            float2 o = {};
+            float4 o = {};
             float total = 0;
 #pragma unroll 1
             for (int e = 0; e < k.total; e += AHEAD, at += AHEAD * step) {
-                float2 add[AHEAD];
+                float4 add[AHEAD];
                 bool missing;
                 do {
                     missing = false;
 #pragma unroll
                     for (int j = 0; j < AHEAD; j++)
-                        if (e + j < k.total) add[j] = get_two(at + j * step), missing |= absent(add[j]);
+                        if (e + j < k.total) add[j] = get(at + j * step), missing |= absent(add[j]);
                 } while (missing);
 #pragma unroll
                 for (int j = 0; j < AHEAD; j++)
                     if (e + j < k.total) {
-                        put(at + j * step, none, none);
+                        put(at + j * step, none, none, none, none);
                         float4 by = factors[(e + j) * pairs + h];
                         o.x = __fmaf_rn(add[j].x, by.y, __fmul_rn(o.x, by.x)), o.y = __fmaf_rn(add[j].y, by.y, __fmul_rn(o.y, by.x));
+                        o.z = __fmaf_rn(add[j].z, by.y, __fmul_rn(o.z, by.x)), o.w = __fmaf_rn(add[j].w, by.y, __fmul_rn(o.w, by.x));
                         total = __fmaf_rn(by.z, by.y, __fmul_rn(total, by.x));
                     }
             }
             float inv = closing(total, s.peak[0][h], sinks ? sinks + h / k.rows : nullptr);
             store(h, x % D, __fmul_rn(o.x, inv), __fmul_rn(o.y, inv));
+            store(h, x % D + 2, __fmul_rn(o.z, inv), __fmul_rn(o.w, inv));
         }
     }
 };

@@ -16,7 +16,7 @@ KERNEL(128) causal_conv(float* y, const float* x, const float* w, uint8_t* memor
     History h{order, sequence, starts, positions, slots, tables, stride};
     int i = blockIdx.y, s = sequence[i];
     float v[8] = {};
-    if (s >= 0) conv_8(v, x, w, memory, h.chunk(s), shape, i - starts[s], c, true);
+    if (s >= 0) conv_8(v, x, w, memory, h.chunk(s), shape, i - starts[s], c, true, false);
 #pragma unroll
     for (int e = 0; e < 8; e++) y[(size_t)order[i] * width + c + e] = v[e];
 }

@@ -2,6 +2,8 @@
 #pragma once
 #include "delta.cuh"
 #include "halves.cuh"
+#include "mail.cuh"
+#include "opened.cuh"
 
 // Chunk is a sequence's rows of a step, and its pages from number `from` on.
 struct Chunk {
@@ -26,8 +28,8 @@ struct History {
     }
 };
 
-// conv_8 is y of a chunk's row i at columns c .. c+7, and keeps its inputs if that is for this thread to do.
-__device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const float* w, uint8_t* memory, const Chunk& chunk, const DeltaShape& shape, int i, int c, bool keeps) {
+// conv_8 is y of a chunk's row i at columns c .. c+7, and keeps its inputs if that is for this thread to do. x may be mail.
+__device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const float* w, uint8_t* memory, const Chunk& chunk, const DeltaShape& shape, int i, int c, bool keeps, bool mail) {
     int width = shape.width(), first = chunk.position, position = first + i;
 #pragma unroll
     for (int e = 0; e < 8; e++) y[e] = 0;
@@ -37,20 +39,25 @@ __device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const floa
 #pragma unroll 1
     for (int tap = 0; tap < shape.taps; tap += 4) { // what four taps read is on its way at once
         uint4 in[4];
+        bool missing;
+        do {
+            missing = false;
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            int back = shape.taps - 1 - tap - j;
-            in[j] = make_uint4(0, 0, 0, 0);
-            if (back < 0) continue;
-            if (i >= back) {
-                float v[8];
-                load8(v, x + (size_t)chunk.order[i - back] * width + c);
-                in[j] = halves(v);
-            } else if (position - back >= 0) {
-                DeltaPage from(memory, shape, chunk.page(held));
-                in[j] = *(const uint4*)(from.x + (size_t)(position - back - held * PAGE + shape.taps - 1) * width + c);
+            for (int j = 0; j < 4; j++) {
+                int back = shape.taps - 1 - tap - j;
+                in[j] = make_uint4(0, 0, 0, 0);
+                if (back < 0) continue;
+                if (i >= back) {
+                    const float* from = x + (size_t)chunk.order[i - back] * width + c;
+                    float4 a = get(from), b = get(from + 4);
+                    missing |= absent(a) || absent(b);
+                    in[j] = make_uint4(half2_bits(a.x, a.y), half2_bits(a.z, a.w), half2_bits(b.x, b.y), half2_bits(b.z, b.w));
+                } else if (position - back >= 0) {
+                    DeltaPage from(memory, shape, chunk.page(held));
+                    in[j] = *(const uint4*)(from.x + (size_t)(position - back - held * PAGE + shape.taps - 1) * width + c);
+                }
             }
-        }
+        } while (mail && missing);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             if (tap + j >= shape.taps) continue;
@@ -67,5 +74,5 @@ __device__ __forceinline__ void conv_8(float (&y)[8], const float* x, const floa
         }
     }
 #pragma unroll
-    for (int e = 0; e < 8; e++) y[e] = __fdiv_rn(y[e], __fadd_rn(1.f, exp_(-y[e])));
+    for (int e = 0; e < 8; e++) y[e] = opened(y[e], y[e]);
 }

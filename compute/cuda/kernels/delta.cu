@@ -62,7 +62,7 @@ KERNEL(128) delta_convolve(half* qkv, float* gates, float* out, const float* x, 
     if (blockIdx.x == gridDim.x - 1)
         return gate_row(gates, gates + (size_t)n * valueHeads, out, beta, alpha, a, dt, row, h.slots[row], valueHeads, dim);
     float v[8] = {};
-    if (k < width && s >= 0) conv_8(v, x, w, memory, h.chunk(s), shape, i - h.starts[s], k, true);
+    if (k < width && s >= 0) conv_8(v, x, w, memory, h.chunk(s), shape, i - h.starts[s], k, true, false);
     normalise(v, k, keyHeads * dim, dim, eps);
     if (k < width) *(uint4*)(qkv + (size_t)row * width + k) = halves(v);
 }

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
     const uint64_t args[20] = {(uint64_t)spare, (uint64_t)grouped, (uint64_t)out, (uint64_t)x, (uint64_t)w, (uint64_t)beta, (uint64_t)alpha, (uint64_t)a, (uint64_t)dt,
                                (uint64_t)memory, (uint64_t)rows, 0, 0, (uint64_t)layers, (uint64_t)layer, (uint64_t)keyHeads, (uint64_t)valueHeads, 0, (uint64_t)taps,
                                __float_as_uint(eps)};
-    const DeltaStep d{args};
+    const DeltaStep d{args, 0};
     if (threadIdx.x < 2) ((int4*)&entry)[threadIdx.x] = ((const int4*)(d.chunks() + blockIdx.y))[threadIdx.x];
     __syncthreads();
     if (entry.at < 0) return; // there is always a block that waits for the kernel before, and so ends after it

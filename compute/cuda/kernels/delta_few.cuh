@@ -25,9 +25,10 @@ constexpr int STATE = 128;  // width of a head
 constexpr int FEW_ROWS = 16; // of a chunk, and of a program's step, at most
 
 // DeltaStep is the arguments of delta_convolve, in the place of whose first two are those that delta_rule has beside them. Those at 11, 12 and 17
-// are not read.
+// are not read. x, beta and alpha may be mail.
 struct DeltaStep {
     const uint64_t* args;
+    int mail; // a bit for each that is
 
     template <class P> __device__ __forceinline__ P* p(int i) const { return (P*)args[i]; }
     __device__ __forceinline__ int i(int n) const { return (int)args[n]; }
@@ -199,7 +200,7 @@ struct DeltaBlock {
             int column = part == 0 ? k.key * STATE : part == 1 ? (shape.keyHeads + k.key) * STATE : (2 * shape.keyHeads + k.head) * STATE + k.column;
             bool does = unit < 3 * n && (part < 2 || c < k.columns);
             float v[8] = {};
-            if (does) conv_8(v, d.p<float>(3), d.p<float>(4), d.p<uint8_t>(9), chunk, shape, i + r, column + c, part == 2 || k.keeper);
+            if (does) conv_8(v, d.p<float>(3), d.p<float>(4), d.p<uint8_t>(9), chunk, shape, i + r, column + c, part == 2 || k.keeper, d.mail & 1);
             normalise(v, column + c, shape.keyHeads * STATE, STATE, d.eps());
             if (!does) continue;
             uint4 bits = halves(v);
@@ -218,8 +219,8 @@ struct DeltaBlock {
         float sum = first == 0 ? 0 : i == 0 ? sums[first - 1] : s.g[first - 1], f = 0;
         if (lane < n) {
             size_t from = (size_t)chunk.order[i + lane] * d.i(16) + k.head;
-            s.b[(first + lane) % 8] = learning(d.p<float>(5)[from]);
-            f = forgetting(d.p<float>(6)[from], d.p<float>(7)[k.head], d.p<float>(8)[k.head]);
+            s.b[(first + lane) % 8] = learning(receive_one(d.p<float>(5) + from, d.mail & 2));
+            f = forgetting(receive_one(d.p<float>(6) + from, d.mail & 4), d.p<float>(7)[k.head], d.p<float>(8)[k.head]);
         }
 #pragma unroll 1
         for (int r = 0; r < n; r++) {
@@ -342,7 +343,7 @@ struct DeltaBlock {
                 float* to = d.out() + ((size_t)chunk.order[i + row - first] * d.i(16) + k.head) * STATE + k.column + tile * 8 + 2 * q;
 #pragma unroll
                 for (int x = 0; x < 2; x++)
-                    if (x < mine) *(float2*)(to + 8 * x) = make_float2(__fmaf_rn(e, c[x][2], o[x][2]), __fmaf_rn(e, c[x][3], o[x][3]));
+                    if (x < mine) put(to + 8 * x, __fmaf_rn(e, c[x][2], o[x][2]), __fmaf_rn(e, c[x][3], o[x][3]));
             }
         }
         meet<256>();

@@ -6,7 +6,7 @@
 struct NearStep : DeltaStep {
     int rows, sequences;
 
-    __device__ __forceinline__ NearStep(const uint64_t* args, int rows, int sequences) : DeltaStep{args}, rows(rows), sequences(sequences) {}
+    __device__ __forceinline__ NearStep(const uint64_t* args, int mail, int rows, int sequences) : DeltaStep{args, mail}, rows(rows), sequences(sequences) {}
     __device__ __forceinline__ int slices(int blocks) const { // of a head
         int works = sequences * i(16);
         return 4 * works <= blocks ? 4 : 2 * works <= blocks ? 2 : 1;
@@ -53,14 +53,14 @@ __device__ __forceinline__ DeltaBlock near_block(const NearStep& d, DeltaScratch
 }
 
 // Functions of their own, for their registers are not needed at once.
-__device__ __noinline__ void open_page(const uint64_t* args, int rows, int sequences, DeltaScratch& s, int number, int i, int t) {
-    near_block({args, rows, sequences}, s, number, t).open(i);
+__device__ __noinline__ void open_page(const uint64_t* args, int mail, int rows, int sequences, DeltaScratch& s, int number, int i, int t) {
+    near_block({args, mail, rows, sequences}, s, number, t).open(i);
 }
-__device__ __noinline__ void gather_group(const uint64_t* args, int rows, int sequences, DeltaScratch& s, int number, int i, int t) {
-    near_block({args, rows, sequences}, s, number, t).gather(i);
+__device__ __noinline__ void gather_group(const uint64_t* args, int mail, int rows, int sequences, DeltaScratch& s, int number, int i, int t) {
+    near_block({args, mail, rows, sequences}, s, number, t).gather(i);
 }
-__device__ __noinline__ void compute_group(const uint64_t* args, int rows, int sequences, DeltaScratch& s, int number, int i, int t) {
-    near_block({args, rows, sequences}, s, number, t).compute(i);
+__device__ __noinline__ void compute_group(const uint64_t* args, int mail, int rows, int sequences, DeltaScratch& s, int number, int i, int t) {
+    near_block({args, mail, rows, sequences}, s, number, t).compute(i);
 }
 
 // delta_few is a block's works, by 256 threads that all call it, and near_ is made. Rows without a sequence give zeros.
@@ -72,14 +72,14 @@ __device__ __forceinline__ void delta_few(const NearStep& d, DeltaScratch& s, in
         int rows = chunk.rows, position = chunk.position;
 #pragma unroll 1
         for (int i = 0; i < rows; i += 8 - (position + i) % 8) { // groups
-            if ((position + i) % PAGE == 0) open_page(d.args, d.rows, d.sequences, s, number, i, t);
-            gather_group(d.args, d.rows, d.sequences, s, number, i, t);
-            compute_group(d.args, d.rows, d.sequences, s, number, i, t);
+            if ((position + i) % PAGE == 0) open_page(d.args, d.mail, d.rows, d.sequences, s, number, i, t);
+            gather_group(d.args, d.mail, d.rows, d.sequences, s, number, i, t);
+            compute_group(d.args, d.mail, d.rows, d.sequences, s, number, i, t);
         }
     }
 #pragma unroll 1
     for (int i = d.sequences + block; i < d.rows && near_.chunks[i].at >= 0; i += blocks) {
         float* to = d.out() + (size_t)near_.order[near_.chunks[i].at] * width;
-        for (int c = t * 4; c < width; c += 1024) *(float4*)(to + c) = make_float4(0, 0, 0, 0);
+        for (int c = t * 4; c < width; c += 1024) put(to + c, 0, 0, 0, 0);
     }
 }

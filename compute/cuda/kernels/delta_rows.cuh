@@ -7,7 +7,7 @@ constexpr float LOG2E = 1.4426950408889634f;
 __device__ __forceinline__ float decay(float top, float g) { return ex2(__fmul_rn(__fsub_rn(top, g), LOG2E)); }
 
 // learning is b of a row and value head, forgetting its g.
-__device__ __forceinline__ float learning(float beta) { return __fdiv_rn(1.f, __fadd_rn(1.f, exp_(-beta))); }
+__device__ __forceinline__ float learning(float beta) { return opened(1.f, beta); }
 __device__ __forceinline__ float forgetting(float alpha, float a, float dt) {
     float t = __fadd_rn(alpha, dt);
     return __fmul_rn(a, t > 20 ? t : log1pf(exp_(t)));

@@ -13,9 +13,11 @@
 //
 // Order    experts.cuh's and experts.cu's. Of who comes first within an expert no bit depends.
 #pragma once
+#include "async.cuh"
 #include "attend_few.cuh"
 #include "experts_layouts.cuh"
 #include "experts_parts.cuh"
+#include "opened.cuh"
 #include "router.cuh"
 #include "strips.cuh"
 
@@ -81,9 +83,10 @@ __device__ __forceinline__ void make_crowd(Crowd& crowd, const Router& r, int ro
 struct ExpertStrips {
     const uint64_t* args;
     const Crowd& crowd;
+    bool mail; // the operand is
     int n, ktiles, per; // outputs; tiles of K; strips of a piece
 
-    __device__ __forceinline__ ExpertStrips(const uint64_t* args, const Crowd& crowd) : args(args), crowd(crowd), n(i(9)), ktiles(i(10)) {
+    __device__ __forceinline__ ExpertStrips(const uint64_t* args, const Crowd& crowd, bool mail = false) : args(args), crowd(crowd), mail(mail), n(i(9)), ktiles(i(10)) {
         per = gates() ? padded(n) / 8 : (n + 15) / 16; // K of downs is padded: gates give zeros for it
     }
     template <class P> __device__ __forceinline__ P* p(int at) const { return (P*)args[at]; }
@@ -174,7 +177,7 @@ __device__ __forceinline__ void bring_experts(Ring& ring, const ExpertStrips& m,
 }
 
 // PieceRows are the rows of a piece as the B operands of k16 steps. They come to shared memory of the warp, [K/8][rows][8], a span of tiles at
-// a time: as many as fit twice, so that the next span comes while one is read.
+// a time: as many as fit twice, so that the next span comes while one is read. What has come of mail is looked at, and what was absent asked for again.
 struct PieceRows {
     const ExpertStrips& m;
     uint32_t at;               // the warp's memory
@@ -197,13 +200,28 @@ struct PieceRows {
     __device__ __forceinline__ void ask(int s, int last, int lane) {
         if (s << span >= last || is_here(s)) return;
         __syncwarp();
-        if (lane < 8 << span && (s << span) + lane / 8 < last) // eight k of each row
+        if (has(s, last, lane)) // eight k of each row
 #pragma unroll 1
-            for (int r = 0; r < rows; r++)
-                asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(place(s) + (lane * rows + r) * 16),
-                             "l"(m.row(piece, r) + (size_t)((s * 8 << span) + lane) * m.i(11) * 8) : "memory");
+            for (int r = 0; r < rows; r++) copy(s, r, lane);
         (s % 2 ? here[1] : here[0]) = s;
         pending = true;
+    }
+    __device__ __forceinline__ bool has(int s, int last, int lane) const { return lane < 8 << span && (s << span) + lane / 8 < last; }
+    __device__ __forceinline__ uint32_t part(int s, int r, int lane) const { return place(s) + (lane * rows + r) * 16; }
+    __device__ __forceinline__ void copy(int s, int r, int lane) const {
+        asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(part(s, r, lane)), "l"(m.row(piece, r) + (size_t)((s * 8 << span) + lane) * m.i(11) * 8) : "memory");
+    }
+    // receive returns when a span that has been copied holds nothing absent.
+    __device__ __forceinline__ void receive(int s, int last, int lane) const {
+        if (has(s, last, lane))
+#pragma unroll 1
+            for (int r = 0; r < rows;) {
+                uint4 v;
+                asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(part(s, r, lane)) : "memory");
+                if (!absent_half(most(v))) r++;
+                else copy(s, r, lane), copied();
+            }
+        __syncwarp();
     }
     // need returns when tile k's span is here, and asks for the next one: at once where both are new. last is where the segment's tiles end.
     __device__ __forceinline__ void need(int k, int last, int lane) {
@@ -217,6 +235,7 @@ struct PieceRows {
             __syncwarp();
             pending = false;
         }
+        if (m.mail) receive(s, last, lane);
         if (!fresh) ask(s + 1, last, lane);
     }
     // load gives b of tile k, which is here.
@@ -326,10 +345,10 @@ struct ExpertSum {
                     if (m.p<float>(3 * b + 2)) v[b] = __fadd_rn(v[b], bias[b][h]);
                 }
                 if (!m.gates()) {
-                    if (is) m.p<float>(18)[(size_t)(place + r) * m.n + o + 8 * h] = v[0];
+                    if (is) put(m.p<float>(18) + (size_t)(place + r) * m.n + o + 8 * h, v[0]);
                 } else {
                     float g = is ? gate_few(v[0], v[1], m.i(15), m.f(16)) : 0;
-                    m.p<half>(14)[operand_at(place + r, o + 8 * h, 8, padded(m.n))] = __float2half_rn(__fmul_rn(g, m.f(17)));
+                    put(m.p<half>(14) + operand_at(place + r, o + 8 * h, 8, padded(m.n)), __float2half_rn(__fmul_rn(g, m.f(17))));
                 }
             }
     }
@@ -356,12 +375,33 @@ __device__ __forceinline__ void multiply_experts(Ring& ring, const ExpertStrips&
     }
 }
 
-// add_experts gives rows of this block what their experts made, by N threads; args are the kernel's.
+// add_experts gives rows what their experts made, in experts.cu's order, by N threads: a warp of any block has 32 values. args are the kernel's; products,
+// shared and gate may be mail, a bit of `mail` each.
 template <int N>
-__device__ __forceinline__ void add_experts(const uint64_t* args, const Crowd& crowd, int rows, int block, int blocks, int t) {
-    int width = (int)args[6], chosen = (int)args[7];
-    for (int row = block; row < rows; row += blocks)
-        for (int k = 4 * t; k < width; k += 4 * N)
-            add_experts_4((float*)args[0], (const float*)args[1], crowd.place + row * chosen, crowd.weight + row * chosen, (const float*)args[4], (const float*)args[5], width, chosen,
-                          row, k);
+__device__ __forceinline__ void add_experts(const uint64_t* args, int mail, const Crowd& crowd, int rows, int block, int blocks, int t) {
+    constexpr int STEPS = 4; // experts that are asked for at once
+    const int width = (int)args[6], chosen = (int)args[7], parts = (width + 31) / 32;
+#pragma unroll 1
+    for (int unit = t / 32 * blocks + block; unit < rows * parts; unit += N / 32 * blocks) {
+        const int row = unit / parts, k = unit % parts * 32 + t % 32;
+        if (k >= width) continue;
+        const float *products = (const float*)args[1] + k, *shared = (const float*)args[4], *gate = (const float*)args[5];
+        float sum = 0;
+#pragma unroll 1
+        for (int from = row * chosen; from < (row + 1) * chosen; from += STEPS) {
+            float v[STEPS];
+            bool missing;
+            do {
+                missing = false;
+#pragma unroll
+                for (int i = 0; i < STEPS; i++)
+                    if (from + i < (row + 1) * chosen) v[i] = get_one(products + (size_t)crowd.place[from + i] * width), missing |= absent(v[i]);
+            } while (mail & 1 && missing);
+#pragma unroll
+            for (int i = 0; i < STEPS; i++)
+                if (from + i < (row + 1) * chosen) sum = __fmaf_rn(v[i], crowd.weight[from + i], sum);
+        }
+        if (shared) sum = __fmaf_rn(receive_one(shared + (size_t)row * width + k, mail & 2), gate ? opened(1.f, receive_one(gate + row, mail & 4)) : 1.f, sum);
+        put((float*)args[0] + (size_t)row * width + k, sum);
+    }
 }

@@ -9,7 +9,7 @@ template <class Act>
 __device__ void gate(half* y, const float* g, const float* u, int width, int tile, float scale) {
     start();
     int k = (blockIdx.x * 128 + threadIdx.x) * 8;
-    if (k < padded(width)) gate_8<Act>(y, g, u, width, tile, scale, blockIdx.y, k);
+    if (k < padded(width)) gate_8<Act>(y, g, u, width, tile, scale, blockIdx.y, k, false);
 }
 
 KERNEL(128) swiglu(half* y, const float* g, const float* u, int width, int tile, float scale) { gate<Silu>(y, g, u, width, tile, scale); }

@@ -13,15 +13,14 @@ struct Gelu {
     }
 };
 
-// gate_8 is values k .. k+7 of a row; k < padded(width).
+// gate_8 is values k .. k+7 of a row; k < padded(width). g and u may be mail.
 template <class Act>
-__device__ __forceinline__ void gate_8(half* y, const float* g, const float* u, int width, int tile, float scale, int row, int k) {
-    float a[8] = {}, b[8];
+__device__ __forceinline__ void gate_8(half* y, const float* g, const float* u, int width, int tile, float scale, int row, int k, bool mail) {
+    float v[2][8] = {};
     if (k < width) {
-        load8(a, g + (size_t)row * width + k);
-        load8(b, u + (size_t)row * width + k);
+        receive(v, {g + (size_t)row * width + k, u + (size_t)row * width + k}, mail);
 #pragma unroll
-        for (int i = 0; i < 8; i++) a[i] = __fmul_rn(Act::of(a[i]), b[i]);
+        for (int i = 0; i < 8; i++) v[0][i] = __fmul_rn(Act::of(v[0][i]), v[1][i]);
     }
-    store8(y, row, k, tile, padded(width), a, scale);
+    store8(y, row, k, tile, padded(width), v[0], scale);
 }

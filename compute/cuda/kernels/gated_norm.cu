@@ -9,7 +9,7 @@
 // Needs    W = 8, 16, .. 256, width % W == 0. Launch: grid (ceil(padded(width)/1024), rows), block 128. Formula: compute.Ops.GatedNorm.
 KERNEL(128) gated_norm(half* y, const float* x, const float* z, const float* g, int width, int group, int tile, float eps, float scale) {
     start();
-    gated_norm_8(y, x, z, g, width, group, tile, eps, scale, blockIdx.y, (blockIdx.x * 128 + threadIdx.x) * 8);
+    gated_norm_8(y, x, z, g, width, group, tile, eps, scale, blockIdx.y, (blockIdx.x * 128 + threadIdx.x) * 8, false);
 }
 
 // ungated: queries of a gated projection: of each 2*dim values of a row the first dim. dim % 8 == 0.

@@ -1,6 +1,7 @@
 // Norms of groups that are gated, and gates of attention, eight values at a time: gated_norm.cu states the formulas.
 #pragma once
 #include "halves.cuh"
+#include "opened.cuh"
 #include "operand.cuh"
 
 // group_sum adds over `lanes` lanes, a power of two; every lane gets the sum. Order: eight squares ascending by fma from zero, then a
@@ -14,19 +15,19 @@ __device__ __forceinline__ float group_sum(const float (&v)[8], int lanes) {
 }
 
 // gated_norm_8 is called by whole warps, whose lanes have consecutive k of a row, from a multiple of the group on; k beyond the padded
-// width is nothing.
+// width is nothing. x and z may be mail.
 __device__ __forceinline__ void gated_norm_8(half* y, const float* x, const float* z, const float* g, int width, int group, int tile, float eps,
-                                             float scale, int row, int k) {
-    float v[8] = {}, a[8] = {}, w[8] = {};
+                                             float scale, int row, int k, bool mail) {
+    float in[2][8] = {}, w[8] = {};
     if (k < width) {
-        load8(v, x + (size_t)row * width + k);
-        load8(a, z + (size_t)row * width + k);
         load8(w, g + k % group);
+        receive(in, {x + (size_t)row * width + k, z + (size_t)row * width + k}, mail);
     }
+    float(&v)[8] = in[0], (&a)[8] = in[1];
     float r = __frcp_rn(__fsqrt_rn(__fadd_rn(__fdiv_rn(group_sum(v, group / 8), (float)group), eps)));
     if (k >= padded(width)) return;
 #pragma unroll
-    for (int i = 0; i < 8; i++) v[i] = __fmul_rn(__fdiv_rn(a[i], __fadd_rn(1.f, exp_(-a[i]))), __fmul_rn(__fmul_rn(v[i], r), w[i]));
+    for (int i = 0; i < 8; i++) v[i] = __fmul_rn(opened(a[i], a[i]), __fmul_rn(__fmul_rn(v[i], r), w[i]));
     store8(y, row, k, tile, padded(width), v, scale);
 }
 
@@ -45,6 +46,6 @@ __device__ __forceinline__ void open_gates_8(half* y, const float* q, int width,
     load8(v, at);
     load8(a, q + (size_t)row * 2 * width + k / dim * 2 * dim + dim + k % dim);
 #pragma unroll
-    for (int i = 0; i < 8; i++) v[i] = __fdiv_rn(v[i], __fadd_rn(1.f, exp_(-a[i])));
+    for (int i = 0; i < 8; i++) v[i] = opened(v[i], a[i]);
     *(uint4*)at = halves(v);
 }

@@ -33,6 +33,21 @@ __device__ __forceinline__ float get_one(const float* from) {
     asm volatile("ld.relaxed.gpu.global.f32 %0,[%1];" : "=f"(v) : "l"(from) : "memory");
     return v;
 }
+__device__ __forceinline__ uint32_t get_pair(const void* from) { // of halves
+    uint32_t v;
+    asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(from) : "memory");
+    return v;
+}
+__device__ __forceinline__ uint2 get_pairs(const half* from) {
+    uint2 v;
+    asm volatile("ld.relaxed.gpu.global.v2.u32 {%0,%1},[%2];" : "=r"(v.x), "=r"(v.y) : "l"(from) : "memory");
+    return v;
+}
+__device__ __forceinline__ uint16_t get_half(const half* from) {
+    uint16_t v;
+    asm volatile("ld.relaxed.gpu.global.u16 %0,[%1];" : "=h"(v) : "l"(from) : "memory");
+    return v;
+}
 __device__ __forceinline__ float2 get_two(const float* from) {
     float2 v;
     asm volatile("ld.relaxed.gpu.global.v2.f32 {%0,%1},[%2];" : "=f"(v.x), "=f"(v.y) : "l"(from) : "memory");
@@ -48,6 +63,27 @@ __device__ __forceinline__ bool absent(float4 v) {
 __device__ __forceinline__ bool absent_half(uint32_t v) { return v >= 0xffff0000u || (v & 0xffff) == 0xffff; }
 __device__ __forceinline__ uint32_t most(uint32_t a, uint32_t b) { return __vmaxu2(a, b); }
 __device__ __forceinline__ uint32_t most(uint4 v) { return most(most(v.x, v.y), most(v.z, v.w)); }
+
+// receive gives eight floats from each of N places, of mail when they have come, and receive_one one. All are asked for at once.
+template <int N>
+__device__ __forceinline__ void receive(float (&v)[N][8], const float* const (&from)[N], bool mail) {
+    bool missing;
+    do {
+        missing = false;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            float4 a = get(from[i]), b = get(from[i] + 4);
+            v[i][0] = a.x, v[i][1] = a.y, v[i][2] = a.z, v[i][3] = a.w, v[i][4] = b.x, v[i][5] = b.y, v[i][6] = b.z, v[i][7] = b.w;
+            missing |= absent(a) || absent(b);
+        }
+    } while (mail && missing);
+}
+__device__ __forceinline__ float receive_one(const float* from, bool mail) {
+    float v;
+    do v = get_one(from);
+    while (mail && absent(v));
+    return v;
+}
 
 // receive8 gives eight floats from each of N places, `step` apart, of those before `end`, when they have come. All are asked for at once.
 template <int N>

@@ -11,6 +11,7 @@
 // An operation is what its kernel computes, by the same code or in the same order, so the same bits.
 #pragma once
 #define MOST_STAGES 192
+#define SHORT __noinline__
 #include "append.cuh"
 #include "attend_turned.cuh"
 #include "convert.cuh"
@@ -54,7 +55,8 @@ enum Operation { EACH_OPERATION(NAME) };
 //   what goes by eight values  rows in x          attend       blocks a work in x, works in y
 //   delta_few                  rows in x, sequences in y
 //   route, experts_add         rows in x          route, experts   the crowd's number in the program in y
-//   attend                     and if it turns, what qk_norm_rope and append_kv have: keys, values, gains, table from 18 on; in 23 eps, neighbour, dims
+//   matmul_f32                 y, w and n of a second weight in 8 to 10
+//   attend                     and if it turns, what qk_norm_rope and append_kv have: keys, values, gains, table from 18 on; in 23 eps, neighbour, gated, dims
 //   matmul                     Activation in y; if it is gated, the operand and its scale are arguments 17 and 20; how it is cut in x,
 //                              arguments 21 and 23: Strips
 struct __align__(16) Instruction {
@@ -67,18 +69,18 @@ struct __align__(16) Instruction {
     __device__ __forceinline__ float f(int n) const { return __uint_as_float((uint32_t)args[n]); }
 
     __device__ Strips strips() const { return {args, i(18), (Activation)y, x, i(21), i(23)}; }
-    __device__ __forceinline__ NearStep delta() const { return {args, x, y}; }
+    __device__ __forceinline__ NearStep delta() const { return {args, mail, x, y}; }
     __device__ __forceinline__ bool turns() const { return args[18] != 0; }
     __device__ __forceinline__ bool completes() const { return mail & 8; } // what this step writes to its pages only this instruction does
     __device__ __forceinline__ Turned turned(float* room) const {
-        return {p<float>(1), p<float>(18), p<float>(19), p<float>(20), p<float>(21), p<float>(22), (int)(args[23] >> 33), (int)(args[23] >> 32 & 1), f(23), room};
+        return {p<float>(1), p<float>(18), p<float>(19), p<float>(20), p<float>(21), p<float>(22), (int)(args[23] >> 34), (int)(args[23] >> 32 & 1), f(23), room};
     }
     __device__ __forceinline__ Attention attention() const {
-        return {p<half>(0), p<float>(1), p<uint8_t>(2), p<int2>(3), p<int>(4), p<Work>(5), p<float>(6), p<int>(7), i(8), i(9), i(10), i(11), i(12), i(13), f(14), i(15), f(16), p<float>(17), x};
+        return {p<half>(0), p<float>(1), p<uint8_t>(2), p<int2>(3), p<int>(4), p<Work>(5), p<float>(6), p<int>(7), i(8), i(9), i(10), i(11), i(12), i(13), f(14), i(15), f(16), p<float>(17), x, args[23] >> 33 & 1 ? p<float>(1) : nullptr};
     }
 };
 
-__shared__ int opened; // the phase that the block has come to
+__shared__ int opened_; // the phase that the block has come to
 
 // Gate is where blocks meet: a counter of the phases that blocks have ended, zero between launches.
 struct Gate {
@@ -90,11 +92,11 @@ struct Gate {
         unsigned ended;
         do asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(ended) : "l"(counter) : "memory");
         while (ended < phase * gridDim.x);
-        asm volatile("st.release.cta.shared.u32 [%0],%1;" ::"r"(shared_address(&opened)), "r"(phase) : "memory");
+        asm volatile("st.release.cta.shared.u32 [%0],%1;" ::"r"(shared_address(&opened_)), "r"(phase) : "memory");
     }
     __device__ void pass(int phase) const {
         int open;
-        do asm volatile("ld.acquire.cta.shared.u32 %0,[%1];" : "=r"(open) : "r"(shared_address(&opened)) : "memory");
+        do asm volatile("ld.acquire.cta.shared.u32 %0,[%1];" : "=r"(open) : "r"(shared_address(&opened_)) : "memory");
         while (open < phase);
     }
     // end tells of a phase; one thread, after a barrier of all that wrote. The last of all makes the counter zero: nobody waits for
@@ -228,10 +230,10 @@ __device__ __noinline__ void perform_small(int turn, int t, float* head) {
     case OP_rope_append_q8_0: rope_append<PutQ8_0>(in, t, head); break;
     case OP_rope_append_e4m3: rope_append<PutE4M3>(in, t, head); break;
     case OP_swiglu:
-        each_eight(in.x, in.i(3), t, [&](int row, int k) { gate_8<Silu>(in.p<half>(0), in.p<float>(1), in.p<float>(2), in.i(3), in.i(4), in.f(5), row, k); });
+        each_eight(in.x, in.i(3), t, [&](int row, int k) { gate_8<Silu>(in.p<half>(0), in.p<float>(1), in.p<float>(2), in.i(3), in.i(4), in.f(5), row, k, in.mail != 0); });
         break;
     case OP_geglu:
-        each_eight(in.x, in.i(3), t, [&](int row, int k) { gate_8<Gelu>(in.p<half>(0), in.p<float>(1), in.p<float>(2), in.i(3), in.i(4), in.f(5), row, k); });
+        each_eight(in.x, in.i(3), t, [&](int row, int k) { gate_8<Gelu>(in.p<half>(0), in.p<float>(1), in.p<float>(2), in.i(3), in.i(4), in.f(5), row, k, in.mail != 0); });
         break;
     case OP_to_operand:
         each_eight(in.x, in.i(2), t, [&](int row, int k) { to_operand_8(in.p<half>(0), in.p<float>(1), in.i(2), in.i(3), in.f(4), row, k); });
@@ -256,7 +258,7 @@ __device__ __noinline__ void perform_small(int turn, int t, float* head) {
         each_unit((in.x * eights + 31) / 32, t, [&](int unit) { // whole warps: lanes add up a group together
             int i = unit * 32 + t % 32;
             gated_norm_8(in.p<half>(0), in.p<float>(1), in.p<float>(2), in.p<float>(3), width, in.i(5), in.i(6), in.f(7), in.f(8), i / eights,
-                         i < in.x * eights ? i % eights * 8 : padded(width));
+                         i < in.x * eights ? i % eights * 8 : padded(width), in.mail != 0);
         });
         break;
     }
@@ -266,10 +268,10 @@ __device__ __noinline__ void perform_small(int turn, int t, float* head) {
     case OP_open_gates:
         each_eight(in.x, in.i(2), t, [&](int row, int k) { open_gates_8(in.p<half>(0), in.p<float>(1), in.i(2), in.i(3), in.i(4), row, k); });
         break;
-    case OP_clear: // up to 12 places and their bytes
-        for (int i = 0; i < 24 && in.args[i + 1]; i += 2)
-            for (int at = (blockIdx.x * USING + t) * 16; at < in.i(i + 1); at += gridDim.x * USING * 16)
-                put(in.p<uint8_t>(i) + at, make_uint4(ABSENT, ABSENT, ABSENT, ABSENT));
+    case OP_clear: // up to 24 places, each an address and, in its upper 16 bits, how many times 16 bytes
+        for (int i = 0; i < 24 && in.args[i]; i++)
+            for (int at = blockIdx.x * USING + t; at < (int)(in.args[i] >> 48); at += gridDim.x * USING)
+                put((uint4*)(in.args[i] << 16 >> 16) + at, make_uint4(ABSENT, ABSENT, ABSENT, ABSENT));
         break;
     case OP_gather:
         each_eight(in.x, in.i(3), t, [&](int row, int k) { gather_8(in.p<half>(0), in.p<half>(1), in.p<int>(2), in.i(3), in.i(4), in.i(5), row, k); });
@@ -289,17 +291,21 @@ __device__ __forceinline__ int perform_matmul(int turn, int place) {
     return Rings::place(weights);
 }
 
-template <int T, int D>
-__device__ __noinline__ int perform_attention(int turn, int place, FewScratch<D>& scratch) {
-    const Instruction& in = now[turn];
+// from is where queries come from: Given or Turned.
+template <int D, class From>
+__device__ __forceinline__ int perform_attention(int turn, int place, FewScratch<D>& scratch, const From& from) {
     int t = thread();
     Ring pages = rings.of_pages(place);
-    each_work(in, whole, t < 32, [] { meet<USING>(); },
-              [&](int block) {
-                  if (in.turns()) attend_pages<D, USERS, F16>(pages, whole.attention, whole.work, block, scratch, in.turned((float*)sums_), t);
-                  else attend_pages<D, USERS, F16>(pages, whole.attention, whole.work, block, scratch, Given{whole.attention.q}, t);
-              });
+    each_work(now[turn], whole, t < 32, [] { meet<USING>(); }, [&](int block) { attend_pages<D, USERS, F16>(pages, whole.attention, whole.work, block, scratch, from, t); });
     return Rings::place(pages);
+}
+template <int D>
+__device__ __noinline__ int perform_given(int turn, int place, FewScratch<D>& scratch) {
+    return perform_attention<D>(turn, place, scratch, Given{whole.attention.q});
+}
+template <int D>
+__device__ __noinline__ int perform_turned(int turn, int place, FewScratch<D>& scratch) {
+    return perform_attention<D>(turn, place, scratch, now[turn].turned((float*)sums_));
 }
 
 __device__ __noinline__ void perform_norm(int turn, float* part) {
@@ -315,19 +321,23 @@ __device__ __noinline__ void perform_delta(int turn, DeltaScratch& scratch) {
     delta_few(now[turn].delta(), scratch, this_block(), gridDim.x, thread());
 }
 
-template <int T>
 __device__ __noinline__ void perform_f32(int turn) {
     const Instruction& in = now[turn];
-    int t = thread();
-    each_unit(in.i(3), t, [&](int o) {
-        if (in.i(5) == 1) multiply_f32_row(in.p<float>(0), in.p<half>(1), in.p<float>(2), in.i(3), in.i(4), in.i(6), in.f(7), o, t % 32);
-        else multiply_f32<T>(in.p<float>(0), in.p<half>(1), in.p<float>(2), in.i(3), in.i(4), in.i(5), in.i(6), in.f(7), o, t % 32);
+    int t = thread(), first = in.i(3), outputs = first + in.i(10), rows = in.i(5);
+    each_unit(outputs * ((rows + 3) / 4), t, [&](int unit) {
+        int o = unit % outputs;
+        const bool second = o >= first; // weight
+        o -= second ? first : 0;
+        float* y = in.p<float>(second ? 8 : 0);
+        const float* w = in.p<float>(second ? 9 : 2);
+        if (rows == 1) multiply_f32_row(y, in.p<half>(1), w, in.i(second ? 10 : 3), in.i(4), in.i(6), in.f(7), o, in.mail != 0, t % 32);
+        else multiply_f32(y, in.p<half>(1), w, in.i(second ? 10 : 3), in.i(4), rows, in.i(6), in.f(7), o, unit / outputs * 4, in.mail != 0, t % 32);
     });
 }
 
 __device__ __noinline__ void perform_route(int turn) {
     const Instruction& in = now[turn];
-    const Router router{in.p<float>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.i(9) != 0, in.i(10) != 0, in.f(11), in.i(12), in.i(13)};
+    const Router router{in.p<float>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.i(9) != 0, in.i(10) != 0, in.f(11), in.i(12), in.i(13), in.mail != 0};
     make_crowd<USERS>(rings.crowd(), router, in.x, in.y, (float*)sums_, sizeof(sums_), thread());
 }
 
@@ -335,12 +345,12 @@ template <class L>
 __device__ __noinline__ int perform_experts(int turn, int place) {
     int t = thread();
     Ring weights = rings.of_weights(place, t / 32);
-    multiply_experts<L, USERS>(weights, ExpertStrips(now[turn].args, rings.crowd()), rings.rows_of(t / 32), rings.runs * rings.rows * Rows<8>::ROW, this_block(), gridDim.x, t);
+    multiply_experts<L, USERS>(weights, ExpertStrips(now[turn].args, rings.crowd(), now[turn].mail != 0), rings.rows_of(t / 32), rings.runs * rings.rows * Rows<8>::ROW, this_block(), gridDim.x, t);
     return Rings::place(weights);
 }
 
 __device__ __noinline__ void perform_experts_add(int turn) {
-    add_experts<USING>(now[turn].args, rings.crowd(), now[turn].x, this_block(), gridDim.x, thread());
+    add_experts<USING>(now[turn].args, now[turn].mail, rings.crowd(), now[turn].x, this_block(), gridDim.x, thread());
 }
 
 // perform is an instruction's part of this block, by the using threads.
@@ -351,10 +361,10 @@ __device__ __forceinline__ void perform(int turn, int& pages, int& weights, Scra
     case OP_matmul_##name: weights = perform_matmul<L, T>(turn, weights); break;
         EACH_LAYOUT(MATMUL)
 #undef MATMUL
-    case OP_attend_f16: pages = perform_attention<T, D>(turn, pages, scratch.few); break;
+    case OP_attend_f16: pages = now[turn].turns() ? perform_turned<D>(turn, pages, scratch.few) : perform_given<D>(turn, pages, scratch.few); break;
     case OP_add_norm: perform_norm(turn, scratch.part); break;
     case OP_delta_few: perform_delta(turn, scratch.delta); break;
-    case OP_matmul_f32: perform_f32<T>(turn); break;
+    case OP_matmul_f32: perform_f32(turn); break;
     case OP_route: perform_route(turn); break;
     case OP_experts_add: perform_experts_add(turn); break;
 #define EXPERTS(name, L) \
@@ -395,7 +405,8 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ri
         break;
     case OP_matmul_f32: // its rows: they pass no ring
         if (first)
-            for (int o = this_block() + thread() % 32 * gridDim.x; o < in.i(3); o += 32 * gridDim.x) bulk_prefetch(in.p<float>(2) + (size_t)o * in.i(4), in.i(4) * 4);
+            for (int o = this_block() + thread() % 32 * gridDim.x; o < in.i(3) + in.i(10); o += 32 * gridDim.x)
+                bulk_prefetch(o < in.i(3) ? in.p<float>(2) + (size_t)o * in.i(4) : in.p<float>(9) + (size_t)(o - in.i(3)) * in.i(4), in.i(4) * 4);
         break;
     case OP_delta_few:
         if (first) prefetch_delta(in.delta(), this_block(), gridDim.x, thread() % 32);
@@ -425,7 +436,7 @@ template <int T, int D>
 __device__ __forceinline__ void program(const Instruction* list, int count, unsigned* counter, const Rings& r) {
     __shared__ Scratch<D> scratch;
     int t = threadIdx.x;
-    if (t == 0) ring_init(0, r.pages, 1, USERS), ring_init(r.pages, USERS * r.strips, 1, 1), opened = 0, quiet_ = 0, rings = r, near_.made = 0, crowd_init(BRINGERS);
+    if (t == 0) ring_init(0, r.pages, 1, USERS), ring_init(r.pages, USERS * r.strips, 1, 1), opened_ = 0, quiet_ = 0, rings = r, near_.made = 0, crowd_init(BRINGERS);
     __syncthreads();
     const Gate gate{counter, (unsigned)list[count - 1].phase + 1};
     if (t >= USING) {

@@ -13,7 +13,7 @@ KERNEL(128) route(int* experts, float* weights, const float* products, const flo
     extern __shared__ float room[];
     int warp = threadIdx.x / 32, row = blockIdx.x * 4 + warp;
     if (row >= rows) return;
-    const Router r{products, bias, choice, scales, n, chosen, sigmoid != 0, normalise != 0, scale, groups, kept};
+    const Router r{products, bias, choice, scales, n, chosen, sigmoid != 0, normalise != 0, scale, groups, kept, false};
     r.route(experts + (size_t)row * chosen, weights + (size_t)row * chosen, row, room + warp * 3 * n, threadIdx.x % 32);
 }
 

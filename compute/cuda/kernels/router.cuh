@@ -1,6 +1,8 @@
 // A row's choice of experts, by a warp: router.cu states the order.
 #pragma once
 #include "common.cuh"
+#include "mail.cuh"
+#include "opened.cuh"
 
 // rank_of orders keys: the larger the higher, zeros alike, 0 for NaN, which stands for nothing.
 __device__ __forceinline__ uint32_t rank_of(float key) {
@@ -43,7 +45,7 @@ struct Ranks {
 // scores makes softmax (of all) or sigmoid of the products.
 __device__ __forceinline__ void scores(float* v, int n, bool sigmoid, int lane) {
     if (sigmoid) {
-        for (int e = lane; e < n; e += 32) v[e] = __fdiv_rn(1.f, __fadd_rn(1.f, exp_(-v[e])));
+        for (int e = lane; e < n; e += 32) v[e] = opened(1.f, v[e]);
         return;
     }
     float peak = v[0], sum = 0;
@@ -93,13 +95,25 @@ struct Router {
     bool sigmoid, normalise;
     float scale;
     int groups, kept;
+    bool mail; // products are
 
     // route gives a row's experts and their weights. `room` is 3*n floats of shared memory; a whole warp calls it.
     __device__ __forceinline__ void route(int* experts, float* weights, int row, float* room, int lane) const {
         float *v = room, *key = v + n, *sums = key + n;
-        for (int e = lane; e < n; e += 32) {
-            float l = products[(size_t)row * n + e];
-            v[e] = key[e] = bias ? __fadd_rn(l, bias[e]) : l;
+        constexpr int STEPS = 4; // of products that are asked for at once
+#pragma unroll 1
+        for (int from = lane; from < n; from += 32 * STEPS) {
+            float l[STEPS];
+            bool missing;
+            do {
+                missing = false;
+#pragma unroll
+                for (int i = 0; i < STEPS; i++)
+                    if (from + 32 * i < n) l[i] = get_one(products + (size_t)row * n + from + 32 * i), missing |= absent(l[i]);
+            } while (mail && missing);
+#pragma unroll
+            for (int i = 0; i < STEPS; i++)
+                if (int e = from + 32 * i; e < n) v[e] = key[e] = bias ? __fadd_rn(l[i], bias[e]) : l[i];
         }
         __syncwarp();
         bool by_score = choice || groups > 0;
