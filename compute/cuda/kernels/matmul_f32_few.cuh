@@ -1,7 +1,7 @@
 // Products with a float32 weight in a step of few rows, as a warp of a program sees them: an output each, of up to four rows. matmul_f32.cu states
 // the order.
 //
-// Few of its loads would be on their way if each waited for the sum before, so eight steps of K and more are loaded before they are multiplied.
+// Few of its loads would be on their way if each waited for the sum before, so several steps of K are loaded before any is multiplied.
 // x may be mail.
 #pragma once
 #include "halves.cuh"
