@@ -11,11 +11,14 @@ import (
 // A row sees the keys of its own sequence at positions up to its own, stored before this step or by this step's rows. So
 // rows of one sequence may come in any order, as long as no position below the last is missing.
 type Batch struct {
-	Tokens    []int32 // the token of each row
+	Tokens    []int32 // the token of each row, or Drawn
 	Positions []int32 // its absolute position in its sequence
 	Slots     []int32 // its sequence: an index into the KV tables of this step; -1: a padding row, which stores nothing
 	Logits    []int32 // the rows whose logits are wanted, in the order in which they come back
 }
+
+// Drawn stands for a token that the host does not know yet: what draw i of the step that was begun before gives. See Overlapping.
+func Drawn(i int) int32 { return int32(-1 - i) }
 
 // Rows is the number of rows.
 func (b *Batch) Rows() int { return len(b.Tokens) }

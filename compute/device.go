@@ -78,6 +78,19 @@ type Device interface {
 	Close() error
 }
 
+// Overlapping is a device that takes a step in while the one before still runs, so that it need not wait for the host between the two. A device
+// that computes on the processors of the host has no use for that.
+type Overlapping interface {
+	Device
+
+	// Start begins a step like Sample's behind what was begun before, and returns without having waited for it. Tokens of its batches may be Drawn.
+	// wait returns what Sample would, and is called once, of steps in their order; a step is waited for before the next but one is begun. Whatever else
+	// the device is asked for comes after the steps that it has begun.
+	//
+	// An error of Start says that nothing was begun. An error of wait is a fault, after which the device computes nothing right.
+	Start(forward func(Ops) Tensor, draws []sample.Draw) (wait func() ([]sample.Pick, error), err error)
+}
+
 // CheckDraws reports the first draw that rows of logits could not answer.
 func CheckDraws(draws []sample.Draw, logits Tensor) error {
 	if len(draws) != logits.Rows {

@@ -13,10 +13,11 @@ import (
 func (s *scheduler) admit() {
 	for len(s.running) < s.limits.sequences {
 		q := s.next()
-		if q == nil || !s.start(q) {
+		if s.full = q != nil && !s.start(q); q == nil || s.full {
 			return
 		}
 	}
+	s.full = true
 }
 
 // next is whose turn it is to run: of the tenant that has been served least, the oldest. It waits for others rather than be passed by
@@ -125,6 +126,7 @@ func (s *scheduler) stop(q *sequence) {
 
 // leave takes a sequence out for good.
 func (s *scheduler) leave(q *sequence) {
+	s.full = false
 	if q.state != nil {
 		s.stop(q)
 	}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"memra/compute"
 	"memra/model"
 	"memra/sample"
@@ -28,14 +30,29 @@ func (s speculation) draft(running []*sequence) {
 	if s.Speculator == nil {
 		return
 	}
-	decoding := 0
-	var asks []*spec.Ask
-	var of []*sequence
-	for _, q := range running {
-		if !q.decodes() || q.suspect {
-			continue
+	asks, of, decoding := s.asks(slices.DeleteFunc(slices.Clone(running), func(q *sequence) bool { return !q.decodes() || q.suspect }))
+	err := s.Draft(decoding, asks)
+	for i, a := range asks {
+		q := of[i]
+		q.history.Truncate(len(q.tokens))
+		if err == nil { // else nothing is drafted, and the device's next step tells what is wrong
+			q.drafts = a.Drafts
 		}
-		decoding++
+	}
+}
+
+// quiet reports whether nothing would be guessed for sequences that decode, as far as that can be said before their next tokens are known.
+func (s speculation) quiet(decoding []*sequence) bool {
+	if s.Speculator == nil {
+		return true
+	}
+	asks, _, n := s.asks(decoding)
+	return s.Quiet(n, asks)
+}
+
+// asks is what may be guessed of which sequences, of so many that decode.
+func (s speculation) asks(decoding []*sequence) (asks []*spec.Ask, of []*sequence, n int) {
+	for _, q := range decoding {
 		if q.guesses == nil || len(q.tokens) == q.given() && q.request.First != nil { // what is chosen cannot be guessed
 			continue
 		}
@@ -45,14 +62,7 @@ func (s speculation) draft(running []*sequence) {
 		}
 		asks, of = append(asks, &spec.Ask{Sequence: q.guesses, Tokens: q.tokens, Most: most, Draw: q.guess}), append(of, q)
 	}
-	err := s.Draft(decoding, asks)
-	for i, a := range asks {
-		q := of[i]
-		q.history.Truncate(len(q.tokens))
-		if err == nil { // else nothing is drafted, and the device's next step tells what is wrong
-			q.drafts = a.Drafts
-		}
-	}
+	return asks, of, len(decoding)
 }
 
 // guess is how the token after some drafts is drawn. It is asked for draft after draft.
@@ -70,7 +80,11 @@ func (s speculation) forward(m *model.Model, st *step, v *state.View) func(compu
 	row := 0
 	for i, c := range st.chunks {
 		if q := c.sequence; q.guesses != nil {
-			shares[i] = q.guesses.Share(q.tokens, row, c.first, c.rows)
+			tokens := q.tokens
+			if c.first == len(tokens) { // which the device knows
+				tokens = append(tokens, st.batch.Tokens[row])
+			}
+			shares[i] = q.guesses.Share(tokens, row, c.first, c.rows)
 		}
 		row += c.rows
 	}

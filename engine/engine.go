@@ -10,7 +10,6 @@ import (
 
 	"memra/compute"
 	"memra/model"
-	"memra/sample"
 	"memra/spec"
 	"memra/state"
 )
@@ -39,6 +38,8 @@ type Engine struct {
 	wake      chan struct{} // holds an element if the goroutine has reason to look
 	stopped   chan struct{} // closed when it has ended
 	after     time.Duration // the goroutine's own: what it had to do since the last step was computed
+	flight    *flight       // the goroutine's own: the step that was begun before the last ended; nil: none
+	computed  time.Time     // the goroutine's own: when that was
 
 	// Also the goroutine's own: requests whose prefix is on disk (prefix.go).
 	fetching []*Answer      // the first is being read, if anything is
@@ -142,32 +143,40 @@ func (e *Engine) work() {
 	e.deliver()
 }
 
-// step plans and computes one step, and tells the answers; false: there is nothing to compute. took measures time.
+// step computes one step, and tells the answers; false: there is nothing to compute. took measures time. The step after it may have been begun
+// meanwhile.
 func (e *Engine) step(took func(time.Time) time.Duration) bool {
-	e.scheduler.drafts.draft(e.scheduler.running) // which sees for itself what it takes
-	begun := time.Now()
-	st := e.scheduler.plan()
-	e.deliver() // who begins now, and not when the step is over
-	if st == nil {
-		e.after = 0
+	f := e.under()
+	if f == nil {
+		f = e.next(took)
+	}
+	if f == nil {
 		return false
 	}
-	st.beside = e.after + took(begun)
-	computing := time.Now()
-	picks, err := e.compute(st)
-	if err != nil && e.config.Log != nil {
-		e.config.Log.Warn("a step failed; its sequences are tried again", "rows", st.rows, "sequences", len(st.chunks), "why", err)
-	}
-	st.took = took(computing)
-	computed := time.Now()
-	e.scheduler.apply(st, picks, err)
-	e.deliver()
-	e.after = took(computed)
+	e.flight = e.ahead(f)
+	e.finish(f, took)
 	return true
 }
 
-// read does what was posted, and reports whether the engine is closed.
+// news reports whether something was posted, or the engine closed.
+func (e *Engine) news() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.inbox) > 0 || e.closed
+}
+
+// land has no step under way.
+func (e *Engine) land() {
+	if f := e.under(); f != nil {
+		e.finish(f, time.Since)
+	}
+}
+
+// read does what was posted, between two steps, and reports whether the engine is closed.
 func (e *Engine) read() bool {
+	if e.news() {
+		e.land()
+	}
 	e.mu.Lock()
 	inbox, closed := e.inbox, e.closed
 	e.inbox = nil
@@ -176,13 +185,6 @@ func (e *Engine) read() bool {
 		f()
 	}
 	return closed
-}
-
-// compute runs one step. What comes of padding stands at the end of what comes of draws.
-func (e *Engine) compute(st *step) ([]sample.Pick, error) {
-	st.pad(e.config.Device, e.scheduler.limits)
-	view := e.config.Pool.View(st.states...)
-	return e.config.Device.Sample(e.scheduler.drafts.forward(e.config.Model, st, view), st.draws)
 }
 
 // deliver passes the scheduler's notes on.

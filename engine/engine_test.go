@@ -266,6 +266,21 @@ func (f *faulty) Sample(forward func(compute.Ops) compute.Tensor, draws []sample
 	return picks, err
 }
 
+// faultyAhead is the same of a device that takes a step in while one runs.
+type faultyAhead struct {
+	*faulty
+	device compute.Overlapping
+}
+
+func (f faultyAhead) Start(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) (func() ([]sample.Pick, error), error) {
+	if f.step != nil {
+		if err := f.step(draws); err != nil {
+			return nil, err
+		}
+	}
+	return f.device.Start(forward, draws)
+}
+
 // beside runs three requests of seeds 1 to 3 on a device with a fault, and returns what each got and what each gets without.
 func beside(t *testing.T, f *faulty) (got, want [][]int32, errs []error) {
 	t.Helper()

@@ -50,8 +50,9 @@ type plan struct {
 	spare     int // positions in the pool beyond those of the longest request
 	prefixes  bool
 	snapshots int
-	faults    int // one of so many steps fails, and is tried again; 0: none
-	whims     int // twenty times, every so many steps, somebody has to give up its pages; 0: nobody
+	faults    int  // one of so many steps fails, and is tried again; 0: none
+	whims     int  // twenty times, every so many steps, somebody has to give up its pages; 0: nobody
+	ahead     bool // the device takes a step in while one runs
 	drafting
 }
 
@@ -65,8 +66,8 @@ type planned struct {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "model %d, steps of %v rows that take %v µs, %d asking, %d sequences, %d positions to spare, prefixes %v, %d snapshots, faults %d, whims %d; %v\n",
-		p.model, p.rows, p.took, p.asking, p.sequences, p.spare, p.prefixes, p.snapshots, p.faults, p.whims, p.drafting)
+	fmt.Fprintf(&b, "model %d, steps of %v rows that take %v µs, %d asking, %d sequences, %d positions to spare, prefixes %v, %d snapshots, faults %d, whims %d, ahead %v; %v\n",
+		p.model, p.rows, p.took, p.asking, p.sequences, p.spare, p.prefixes, p.snapshots, p.faults, p.whims, p.ahead, p.drafting)
 	for i, r := range p.requests {
 		fmt.Fprintf(&b, "  request %d: %d tokens (after %d), limit %d, n %d, arrives %d, cancelled %d, ends %v, score %+v, first %v, tenant %q, draw %+v\n",
 			i, len(r.Tokens), r.after, r.Limit, r.N, r.arrive, r.cancel, r.Ends, r.Score, r.First != nil, r.Tenant, r.Draw)
@@ -78,10 +79,11 @@ func (p plan) String() string {
 func draw(rng *rand.Rand, models int) plan {
 	one := func(of ...int) int { return of[rng.IntN(len(of))] }
 	p := plan{model: rng.IntN(models), asking: one(1, 2, 8, 64), sequences: 1 + rng.IntN(8), spare: one(0, 0, 64, 200, 1000), prefixes: rng.IntN(4) > 0, snapshots: one(0, 1, 4, 16), faults: one(0, 0, 0, 5, 40), whims: one(0, 0, 3, 10, 40),
-		drafting: randomDrafting(rng)}
+		ahead: rng.IntN(2) == 0, drafting: randomDrafting(rng)}
 	for range 1 + rng.IntN(5) {
 		p.rows, p.took = append(p.rows, one(1, 2, 7, 16, 64, 100, 256)), append(p.took, one(1, 50, 1000, 1000, 20000))
 	}
+	back := rng.IntN(2) == 0    // some draws look back
 	text := make([]int32, 2000) // prompts share beginnings
 	for i := range text {
 		text[i] = rng.Int32N(tiny.Vocab)
@@ -100,9 +102,11 @@ func draw(rng *rand.Rand, models int) plan {
 		r.Drafts, r.Patient = one(0, 0, 0, -1, 1, 3), rng.IntN(3) == 0
 		r.Limit, r.N, r.Tenant = one(1, 2, 10, 10, rng.IntN(40), rng.IntN(40), rng.IntN(150)), one(0, 1, 1, 1, 2, 4), []string{"", "", "b"}[rng.IntN(3)]
 		r.Draw = sample.Draw{LogProb: true, Top: one(0, 0, 3), Params: sample.Params{Seed: rng.Uint64(),
-			Temperature: []float32{0, 0.7, 1.3}[rng.IntN(3)], TopK: one(0, 0, 5, 40), TopP: []float32{0, 0, 0.9}[rng.IntN(3)], MinP: []float32{0, 0, 0.05}[rng.IntN(3)],
-			RepeatPenalty: []float32{0, 0, 1.2}[rng.IntN(3)], PresencePenalty: []float32{0, 0, 0.5}[rng.IntN(3)], PenaltyLastN: one(0, 0, 16)}}
-		if rng.IntN(6) == 0 {
+			Temperature: []float32{0, 0.7, 1.3}[rng.IntN(3)], TopK: one(0, 0, 5, 40), TopP: []float32{0, 0, 0.9}[rng.IntN(3)], MinP: []float32{0, 0, 0.05}[rng.IntN(3)]}}
+		if back {
+			r.Draw.RepeatPenalty, r.Draw.PresencePenalty, r.Draw.PenaltyLastN = []float32{0, 0, 1.2}[rng.IntN(3)], []float32{0, 0, 0.5}[rng.IntN(3)], one(0, 0, 16)
+		}
+		if back && rng.IntN(6) == 0 {
 			r.Draw.DRY = sample.DRY{Multiplier: 0.8, Base: 1.75, AllowedLength: 2}
 		}
 		for range one(0, 0, 3, 40) {
@@ -228,16 +232,26 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 	}
 	e, end := s.idle(sizes{rows: 256, asking: p.asking, sequences: p.sequences, positions: longest + p.spare, slots: 1 + p.sequences/2, prefixes: p.prefixes, snapshots: p.snapshots}, sp)
 	answers, left, turn := make([]*Answer, len(p.requests)), len(p.requests), 0
-	e.config.Device = &faulty{Device: s.device, late: p.faults == 5, step: func([]sample.Draw) error {
+	f := &faulty{Device: s.device, late: p.faults == 5, step: func([]sample.Draw) error {
 		alone := len(e.scheduler.running) == 1 || slices.ContainsFunc(e.scheduler.running, func(q *sequence) bool { return q.suspect })
 		if alone || p.faults == 0 || turn%p.faults != 0 {
 			return nil
 		}
 		return errors.New("planted")
 	}}
+	e.config.Device = f
+	lap := &overlapping{Device: f}
+	if gpu, ok := s.device.(compute.Overlapping); ok && p.ahead {
+		e.config.Device = faultyAhead{f, gpu}
+	} else if p.ahead {
+		e.config.Device = lap
+	}
 	for ; ; turn++ {
 		for i := range p.requests {
 			r := &p.requests[i]
+			if r.arrive == turn || r.cancel == turn {
+				e.land()
+			}
 			if r.arrive == turn {
 				left--
 				if answers[i], err = newAnswer(e, &r.Request); err != nil {
@@ -248,6 +262,9 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 			if r.cancel == turn && turn > 0 {
 				e.scheduler.cancel(answers[i], context.Canceled)
 			}
+		}
+		if p.whims > 0 && turn%p.whims == 0 && turn < 20*p.whims {
+			e.land()
 		}
 		if n := len(e.scheduler.running); p.whims > 0 && n > 0 && turn%p.whims == 0 && turn < 20*p.whims {
 			e.scheduler.preempt(e.scheduler.running[turn%n])
@@ -265,13 +282,17 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 		outcomes = append(outcomes, newOutcome(&p.requests[i].Request, a.queue, a.err))
 		seen.count(a)
 	}
-	return outcomes, end()
+	seen.ahead.Add(int64(lap.ahead))
+	if lap.notDone > 0 || lap.begun != lap.waited {
+		err = fmt.Errorf("%d steps were begun, %d waited for, %d out of turn", lap.begun, lap.waited, lap.notDone)
+	}
+	return outcomes, errors.Join(err, end())
 }
 
 // seen is what happened in all plans: a test of what never happens tests nothing.
 var seen tally
 
-type tally struct{ preempted, cached, accepted, cancelled, forked atomic.Int64 }
+type tally struct{ preempted, cached, accepted, cancelled, forked, ahead atomic.Int64 }
 
 func (t *tally) count(a *Answer) {
 	if a.err != nil {
@@ -396,6 +417,9 @@ func (p plan) smaller() (all []plan) {
 	}
 	if p.faults > 0 {
 		edit(func(q *plan) { q.faults = 0 })
+	}
+	if p.ahead {
+		edit(func(q *plan) { q.ahead = false })
 	}
 	if p.whims > 0 {
 		edit(func(q *plan) { q.whims = 0 })
@@ -561,7 +585,7 @@ func TestScheduleIsInvisible(t *testing.T) {
 		least float64 // a plan
 	}{
 		{"preemptions", &seen.preempted, 0.5}, {"tokens that the prefixes had", &seen.cached, 50}, {"drafts that were right", &seen.accepted, 5},
-		{"requests that were cancelled", &seen.cancelled, 0.1}, {"answers by forks", &seen.forked, 0.5},
+		{"requests that were cancelled", &seen.cancelled, 0.1}, {"answers by forks", &seen.forked, 0.5}, {"steps that were begun while one ran", &seen.ahead, 5},
 	} {
 		t.Logf("%d %s", c.count.Load(), c.what)
 		if n := float64(c.count.Load()); n < c.least*float64(plans) {

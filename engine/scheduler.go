@@ -24,11 +24,12 @@ type scheduler struct {
 	running []*sequence // hold a state; oldest first
 	waiting []*sequence // oldest first
 	tenants map[string]*tenant
-	notes   []note // for the answers, in order; the engine delivers them
-	step    step   // the last that was planned
+	notes   []note  // for the answers, in order; the engine delivers them
+	steps   [2]step // the last that were planned, in turn: one runs while the next is made
 
-	last int // the youngest sequence's id
-	turn int // the number of the step
+	last int  // the youngest sequence's id
+	turn int  // the number of the step
+	full bool // those that wait have to wait until somebody leaves
 }
 
 // limits are what a step and the device have room for.
@@ -216,7 +217,7 @@ func (s *scheduler) cut(q *sequence, n int) int {
 
 // pack makes a step of the rows that sequences have been given room for.
 func (s *scheduler) pack(order []*sequence) *step {
-	st := &s.step
+	st := &s.steps[s.turn%len(s.steps)]
 	st.reset()
 	for slot, q := range order {
 		c := chunk{sequence: q, first: q.state.Len() - q.rows, rows: q.rows, from: len(st.draws)}
@@ -230,7 +231,7 @@ func (s *scheduler) pack(order []*sequence) *step {
 		q.history.Truncate(len(q.tokens))
 		c.asking = len(st.draws) - c.from
 		st.states, st.chunks = append(st.states, q.state), append(st.chunks, c)
-		if c.first == len(q.tokens)-1 {
+		if c.first >= len(q.tokens)-1 {
 			st.decoding += c.rows
 			st.hurried = st.hurried || !q.request.Patient
 		}
@@ -287,7 +288,7 @@ func (s *scheduler) hear(c chunk, picks []sample.Pick) {
 	}
 	q.drafts = nil
 	s.drafts.verified(q, drafted, accepted)
-	if n := len(q.tokens) - 1; q.state.Len() > n && q.state.Truncate(n) != nil { // drafts that were not drawn
+	if n := len(q.tokens) - 1; !(q.ahead && !q.over()) && q.state.Len() > n && q.state.Truncate(n) != nil { // drafts that were not drawn, or what comes after the end
 		q.state.Free()
 	}
 	s.offer(q)
@@ -305,11 +306,7 @@ func (s *scheduler) hear(c chunk, picks []sample.Pick) {
 // undo takes the rows of a failed step back. A step that was too large is cut into smaller ones. Otherwise each of its sequences is
 // computed alone, until it is known whose rows fail: what fails a second time, alone, has failed.
 func (s *scheduler) undo(st *step, err error) {
-	for _, c := range st.chunks {
-		if c.sequence.drafts = nil; c.sequence.state.Truncate(c.first) != nil {
-			c.sequence.state.Free()
-		}
-	}
+	st.takeBack()
 	if rows := st.rows; errors.Is(err, compute.ErrMemory) && rows > 1 {
 		s.limits.rows = rows / 2
 		return
@@ -320,5 +317,15 @@ func (s *scheduler) undo(st *step, err error) {
 	}
 	for _, c := range st.chunks {
 		c.sequence.suspect = true
+	}
+}
+
+// takeBack leaves the sequences of a step as they were before it was planned.
+func (st *step) takeBack() {
+	for _, c := range st.chunks {
+		q := c.sequence
+		if q.drafts, q.ahead = nil, false; q.state != nil && q.state.Truncate(c.first) != nil {
+			q.state.Free()
+		}
 	}
 }

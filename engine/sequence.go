@@ -25,6 +25,7 @@ type sequence struct {
 	learn    int // where the prefixes would like a chunk to end
 
 	rows    int  // of the step that is planned
+	ahead   bool // a step has been begun that computes the token which is not known yet
 	turn    int  // of the last step that computed a row of it
 	begun   bool // has been told
 	left    bool // for good

@@ -56,7 +56,7 @@ func NewHistory(p Params, vocab int) (*History, error) {
 	if p.DRY.on() {
 		h.dry = newDryIndex(p.DRY)
 	}
-	if !p.looksBack() {
+	if !p.LooksBack() {
 		h.fixed = h.ready
 	}
 	return h, nil
@@ -77,7 +77,7 @@ func (h *History) Len() int { return h.n }
 
 // Append adds tokens at the end.
 func (h *History) Append(tokens ...int32) {
-	if !h.params.looksBack() {
+	if !h.params.LooksBack() {
 		h.n += len(tokens)
 		return
 	}
@@ -101,7 +101,7 @@ func (h *History) Truncate(n int) {
 	if n < 0 || n > h.n {
 		panic("sample: a history cannot be cut to more tokens than it has, or fewer than none")
 	}
-	if !h.params.looksBack() {
+	if !h.params.LooksBack() {
 		h.n = n
 		return
 	}
@@ -124,7 +124,7 @@ func (h *History) Truncate(n int) {
 // Draw is the draw of the row of the last token.
 func (h *History) Draw() Draw {
 	d := Draw{Params: h.params, Position: h.n - 1, Adjust: h.fixed, adjusted: true}
-	if h.params.looksBack() {
+	if h.params.LooksBack() {
 		d.Adjust = h.adjustments()
 	}
 	return d

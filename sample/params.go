@@ -167,8 +167,8 @@ func (p Params) Bans(token int32) bool {
 	return math.IsInf(float64(p.Bias[token]), -1) || slices.Contains(p.Banned, token)
 }
 
-// looksBack reports whether a draw depends on the tokens before it, other than through the logits.
-func (p Params) looksBack() bool { return p.penalises() || p.DRY.on() }
+// LooksBack reports whether a draw depends on the tokens before it, other than through the logits.
+func (p Params) LooksBack() bool { return p.penalises() || p.DRY.on() }
 
 // penalises reports whether the tokens of the history have penalties.
 func (p Params) penalises() bool {
@@ -178,4 +178,4 @@ func (p Params) penalises() bool {
 func (d DRY) on() bool { return d.Multiplier > 0 }
 
 // adjusts reports whether logits are changed at all.
-func (p Params) adjusts() bool { return p.looksBack() || len(p.Bias) > 0 || len(p.Banned) > 0 }
+func (p Params) adjusts() bool { return p.LooksBack() || len(p.Bias) > 0 || len(p.Banned) > 0 }

@@ -55,7 +55,7 @@ const (
 // Share is one sequence's part of a step.
 type Share struct {
 	Memory Memory  // nil: a sequence that is not drafted
-	Tokens []int32 // all that the sequence has, given and generated, without drafts
+	Tokens []int32 // all that the sequence has, given and generated, without drafts; the last may be compute.Drawn
 	Row    int     // of the batch, the first of the sequence's, which stand side by side
 	From   int     // that row's position
 	Rows   int     // how many: those past the tokens are drafts

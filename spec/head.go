@@ -186,8 +186,11 @@ func (m *headMemory) Sight(tokens []int32) (paid, free int) {
 	return byModel, None
 }
 
-// hear tells of the sequence's tokens which may be guessed.
+// hear tells of the sequence's tokens which may be guessed. The last may not be known yet (compute.Drawn).
 func (m *headMemory) hear(tokens []int32) {
+	if n := len(tokens); n > 0 && tokens[n-1] < 0 {
+		tokens = tokens[:n-1]
+	}
 	if r := m.head.recent; r != nil {
 		r.see(tokens[min(m.seen, len(tokens)):])
 		m.seen = len(tokens)

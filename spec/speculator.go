@@ -138,7 +138,7 @@ func (s *Speculator) Draft(decoding int, asks []*Ask) error {
 		return nil
 	}
 	s.last.decoding = decoding
-	if due := s.account.balance > 0 && (s.trying > 0 || s.idle >= s.wait); s.idle%rare != 0 && !due && !free && !s.always { // nothing new is known
+	if s.idle%rare != 0 && !s.due() && !free && !s.always { // nothing new is known
 		s.idle++
 		return nil
 	}
@@ -156,6 +156,38 @@ func (s *Speculator) Draft(decoding int, asks []*Ask) error {
 	}
 	return err
 }
+
+// Quiet reports whether Draft would guess nothing, and if so counts a step without guesses. It is asked before the last step has ended: what its rows
+// draw comes after the asks' tokens, and is not known. So what a text says of the tokens before has to do.
+func (s *Speculator) Quiet(decoding int, asks []*Ask) bool {
+	var able []*Ask
+	free := false
+	for _, a := range asks {
+		q := a.Sequence
+		if q.paid, q.free = a.memory().Sight(a.Tokens); max(q.paid, q.free) != None && min(a.Most, s.most) > 0 {
+			able = append(able, a)
+			free = free || q.free != None
+		}
+	}
+	if len(able) == 0 {
+		return true
+	}
+	if s.always || s.idle == 0 || s.idle%rare == 0 || s.due() || !s.steps.sure(s.padded(decoding)) {
+		return false
+	}
+	if p := s.prices(decoding); free {
+		if _, pays := depths(decoding, s.choices(decoding, able, p, true), p); pays {
+			return false
+		}
+	}
+	s.settle()
+	s.last = round{decoding: decoding}
+	s.idle++
+	return true
+}
+
+// due reports whether it is time to try what does not seem to pay.
+func (s *Speculator) due() bool { return s.account.balance > 0 && (s.trying > 0 || s.idle >= s.wait) }
 
 // choose gives each ask its depth, and says which guesses it is to have.
 func (s *Speculator) choose(decoding int, asks []*Ask) {
