@@ -180,29 +180,38 @@ func (b *benchRun) once(ctx context.Context) (time.Duration, error) {
 	}
 	tokens := b.draw(b.test.Generate * b.test.streams())
 	began := time.Now()
-	for ; len(tokens) > 0; tokens = tokens[b.test.streams():] {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		if err := b.together(tokens[:b.test.streams()]); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(began), nil
+	err := b.generate(ctx, tokens)
+	return time.Since(began), err
 }
 
-// together computes one token of each sequence, all in one step, and draws what follows each.
-func (b *benchRun) together(tokens []int32) error {
+// generate computes tokens, one of each sequence in a step. Each step is begun while the one before runs, as the engine does.
+func (b *benchRun) generate(ctx context.Context, tokens []int32) error {
+	wait := func() ([]sample.Pick, error) { return nil, nil }
+	for n := b.test.streams(); len(tokens) > 0; tokens = tokens[n:] {
+		next, err := b.together(tokens[:n])
+		if _, before := wait(); err != nil || before != nil {
+			return errors.Join(before, err)
+		}
+		wait = next
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	_, err := wait()
+	return cmp.Or(err, ctx.Err())
+}
+
+// together begins a step of one token of each sequence, which draws what follows each.
+func (b *benchRun) together(tokens []int32) (wait func() ([]sample.Pick, error), err error) {
 	var step compute.Batch
 	var states []*state.Sequence
 	for i, s := range b.sequences {
 		if err := s.add(&step, i, tokens[i:i+1], 1); err != nil {
-			return err
+			return nil, err
 		}
 		states = append(states, s.state)
 	}
-	_, err := b.m.run(&step, make([]sample.Draw, len(tokens)), states...)
-	return err
+	return b.m.begin(&step, make([]sample.Draw, len(tokens)), states...)
 }
 
 // ReadBandwidth measures how fast the device reads memory that no cache holds, in bytes a second.

@@ -14,6 +14,7 @@ import (
 	"memra/compute/cpu"
 	"memra/gguf"
 	"memra/internal/devices"
+	"memra/internal/overlap"
 	"memra/sample"
 )
 
@@ -266,7 +267,12 @@ func TestASyntheticModelThatDoesNotFitNamesWhatWould(t *testing.T) {
 }
 
 func TestStreamsOfABenchmarkComputeWhatEachAloneWould(t *testing.T) {
-	m := openTiny(t, "gemma3-plain", Options{Sequences: 3, Context: 200, Device: "cpu"})
+	under := &overlap.Device{} // takes a step in while one runs
+	m := openTiny(t, "gemma3-plain", Options{Sequences: 3, Context: 200, open: func(string, devices.Options) (compute.Device, error) {
+		d, err := cpu.Open(0)
+		under.Device = d
+		return under, err
+	}})
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -283,6 +289,9 @@ func TestStreamsOfABenchmarkComputeWhatEachAloneWould(t *testing.T) {
 				if len(s.tokens) != 190 || s.state.Len() != 190 {
 					t.Errorf("stream %d has %d tokens and %d positions, want 190", i, len(s.tokens), s.state.Len())
 				}
+			}
+			if under.Ahead == 0 || under.Ahead%89 != 0 || under.Disorder > 0 || under.Begun != under.Waited {
+				t.Errorf("%d of %d steps were begun ahead, want 89 of 90; %d out of turn; %d waited for", under.Ahead, under.Begun, under.Disorder, under.Waited)
 			}
 		}
 		everything := []sample.Draw{{LogProb: true, Top: sample.MaxTop}} // at most 1024 tokens: all of the vocabulary

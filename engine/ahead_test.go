@@ -9,58 +9,10 @@ import (
 
 	"memra/compute"
 	"memra/gguf"
+	"memra/internal/overlap"
 	"memra/internal/tiny"
 	"memra/sample"
 )
-
-// overlapping is a device that takes a step in before the one before was waited for, as GPUs do.
-type overlapping struct {
-	compute.Device
-	last           []int32 // what the draws of the last step gave
-	begun, waited  int
-	ahead, notDone int // steps that were begun while one was under way; that were begun as the third, or waited for out of turn
-}
-
-func (d *overlapping) Start(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) (func() ([]sample.Pick, error), error) {
-	picks, err := d.Device.Sample(func(ops compute.Ops) compute.Tensor { return forward(resolving{ops, d.last}) }, draws)
-	if err != nil {
-		return nil, err
-	}
-	d.last = d.last[:0]
-	for _, p := range picks {
-		d.last = append(d.last, max(p.Token, 0)) // of a row that gives none, any
-	}
-	if d.begun > d.waited {
-		d.ahead++
-	}
-	if d.begun-d.waited > 1 {
-		d.notDone++
-	}
-	turn := d.begun
-	d.begun++
-	return func() ([]sample.Pick, error) {
-		if turn != d.waited {
-			d.notDone++
-		}
-		d.waited++
-		return picks, nil
-	}, nil
-}
-
-// resolving is operations that know what was drawn.
-type resolving struct {
-	compute.Ops
-	drawn []int32
-}
-
-func (r resolving) Embed(b *compute.Batch, w compute.Weight, scale float32) compute.Tensor {
-	for i, t := range b.Tokens {
-		if t < 0 {
-			b.Tokens[i] = r.drawn[-1-t]
-		}
-	}
-	return r.Ops.Embed(b, w, scale)
-}
 
 func TestTheNextStepIsBegunWhileOneRuns(t *testing.T) {
 	request := func(seed uint64, change func(*Request)) Request {
@@ -82,7 +34,7 @@ func TestTheNextStepIsBegunWhileOneRuns(t *testing.T) {
 		{"a first token that is chosen is not what was drawn", []Request{request(1, func(r *Request) { r.First = &First{Ask: likeliest, Choose: second} })}, 48},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := &overlapping{Device: processor(t, 1)}
+			d := &overlap.Device{Device: processor(t, 1)}
 			e := open(t, d, tiny.Qwen35(1, gguf.Q8_0), roomy)
 			plain := open(t, processor(t, 1), tiny.Qwen35(1, gguf.Q8_0), roomy)
 			var answers, want []*Answer
@@ -112,8 +64,8 @@ func TestTheNextStepIsBegunWhileOneRuns(t *testing.T) {
 			if err := e.Between(func() error { return nil }); err != nil {
 				t.Fatal(err)
 			}
-			if d.ahead != c.ahead || d.notDone > 0 || d.begun != d.waited {
-				t.Errorf("%d steps were begun ahead, want %d; %d out of turn; %d begun, %d waited for", d.ahead, c.ahead, d.notDone, d.begun, d.waited)
+			if d.Ahead != c.ahead || d.Disorder > 0 || d.Begun != d.Waited {
+				t.Errorf("%d steps were begun ahead, want %d; %d out of turn; %d begun, %d waited for", d.Ahead, c.ahead, d.Disorder, d.Begun, d.Waited)
 			}
 		})
 	}
@@ -121,7 +73,7 @@ func TestTheNextStepIsBegunWhileOneRuns(t *testing.T) {
 
 // An end token is known when a row too many has been begun. It is nobody's: the pages, what the prefixes keep and other answers are as without it.
 func TestARowBehindTheEndIsNobodys(t *testing.T) {
-	d := &overlapping{Device: processor(t, 1)}
+	d := &overlap.Device{Device: processor(t, 1)}
 	z := roomy
 	z.prefixes = true
 	e := open(t, d, tiny.Qwen35(1, gguf.Q8_0), z)
@@ -143,14 +95,14 @@ func TestARowBehindTheEndIsNobodys(t *testing.T) {
 			t.Errorf("and goes on with %v, %v; want %v", tokens(got, 0), err, text[stop+1:][:n])
 		}
 	}
-	if d.ahead < 100 || d.notDone > 0 {
-		t.Errorf("%d steps were begun ahead, %d out of turn", d.ahead, d.notDone)
+	if d.Ahead < 100 || d.Disorder > 0 {
+		t.Errorf("%d steps were begun ahead, %d out of turn", d.Ahead, d.Disorder)
 	}
 }
 
 // What is asked of an engine finds no step under way.
 func TestNothingIsUnderWayBetweenSteps(t *testing.T) {
-	d := &overlapping{Device: processor(t, 1)}
+	d := &overlap.Device{Device: processor(t, 1)}
 	e := open(t, d, tiny.Llama(1, gguf.Q8_0), roomy)
 	ctx, cancel := context.WithCancel(t.Context())
 	a, err := e.Submit(ctx, Request{Tokens: random(1, 10), Limit: 4000})
@@ -162,8 +114,8 @@ func TestNothingIsUnderWayBetweenSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := e.Between(func() error {
-			if d.begun != d.waited {
-				t.Errorf("%d steps were begun, %d waited for", d.begun, d.waited)
+			if d.Begun != d.Waited {
+				t.Errorf("%d steps were begun, %d waited for", d.Begun, d.Waited)
 			}
 			return nil
 		}); err != nil {
@@ -179,7 +131,7 @@ func TestNothingIsUnderWayBetweenSteps(t *testing.T) {
 // A fault that a wait brings is of the device, and what was begun behind it is void.
 func TestAFaultEndsWhatWasBegunBehindIt(t *testing.T) {
 	fault := errors.New("planted")
-	d := &dying{overlapping: overlapping{Device: processor(t, 1)}, after: 30, fault: fault}
+	d := &dying{Device: overlap.Device{Device: processor(t, 1)}, after: 30, fault: fault}
 	e := open(t, d, tiny.Llama(1, gguf.Q8_0), roomy)
 	var answers []*Answer
 	for seed := range uint64(3) {
@@ -190,21 +142,21 @@ func TestAFaultEndsWhatWasBegunBehindIt(t *testing.T) {
 			t.Errorf("request %d gets %v after %d events, want the fault after some", i, err, len(events))
 		}
 	}
-	if d.begun != d.waited {
-		t.Errorf("%d steps were begun, %d waited for", d.begun, d.waited)
+	if d.Begun != d.Waited {
+		t.Errorf("%d steps were begun, %d waited for", d.Begun, d.Waited)
 	}
 }
 
 // dying is a device whose steps fail from one on, when they are waited for.
 type dying struct {
-	overlapping
+	overlap.Device
 	after int
 	fault error
 }
 
 func (d *dying) Start(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) (func() ([]sample.Pick, error), error) {
-	wait, err := d.overlapping.Start(forward, draws)
-	if err != nil || d.begun < d.after {
+	wait, err := d.Device.Start(forward, draws)
+	if err != nil || d.Begun < d.after {
 		return wait, err
 	}
 	return func() ([]sample.Pick, error) {

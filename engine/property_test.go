@@ -22,6 +22,7 @@ import (
 	"memra/compute/cuda"
 	"memra/gguf"
 	"memra/internal/builtin"
+	"memra/internal/overlap"
 	"memra/internal/tiny"
 	"memra/model"
 	"memra/sample"
@@ -240,7 +241,7 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 		return errors.New("planted")
 	}}
 	e.config.Device = f
-	lap := &overlapping{Device: f}
+	lap := &overlap.Device{Device: f}
 	if gpu, ok := s.device.(compute.Overlapping); ok && p.ahead {
 		e.config.Device = faultyAhead{f, gpu}
 	} else if p.ahead {
@@ -282,9 +283,9 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 		outcomes = append(outcomes, newOutcome(&p.requests[i].Request, a.queue, a.err))
 		seen.count(a)
 	}
-	seen.ahead.Add(int64(lap.ahead))
-	if lap.notDone > 0 || lap.begun != lap.waited {
-		err = fmt.Errorf("%d steps were begun, %d waited for, %d out of turn", lap.begun, lap.waited, lap.notDone)
+	seen.ahead.Add(int64(lap.Ahead))
+	if lap.Disorder > 0 || lap.Begun != lap.Waited {
+		err = fmt.Errorf("%d steps were begun, %d waited for, %d out of turn", lap.Begun, lap.Waited, lap.Disorder)
 	}
 	return outcomes, errors.Join(err, end())
 }

@@ -44,14 +44,17 @@ type Device struct {
 	met         growing // the same in programs: all ones between launches
 	gate        pointer // counter of programs
 	step        step
-	output      pinnedBuffer
-	fault       error // sticky: the context is of no more use
+	drawn       pointer      // the answers of the last step that drew
+	under       [2]under     // steps under way, in turn
+	turn        int          // the number of the last
+	code        pinnedBuffer // of a program, on its way
+	fault       error        // sticky: the context is of no more use
 
 	staging    chan *stage // of weights on their way to the device
 	stageBytes int
 }
 
-var _ compute.Device = (*Device)(nil)
+var _ compute.Overlapping = (*Device)(nil)
 
 // ErrNoGPU is wrapped by errors of Open on a machine without a GPU or its driver: nothing is wrong there.
 var ErrNoGPU = errors.New("cuda: no GPU")
@@ -233,6 +236,11 @@ func (d *Device) Close() error {
 		}
 		for _, g := range d.graphs.list {
 			note(d.driver.execDestroy(g.exec), "cuGraphExecDestroy")
+		}
+		for _, u := range d.under {
+			if u.done != 0 {
+				note(d.driver.eventDestroy(u.done), "cuEventDestroy")
+			}
 		}
 		for range stages {
 			if st := <-d.staging; st.done != 0 {

@@ -11,15 +11,17 @@ import (
 )
 
 // inputs is what a step reads from the host: pieces of pinned memory, each with its place on the device. They are copied before
-// the step's first launch, so launches know addresses and not values. Equal sequences of pieces get equal addresses.
+// the step's first launch, so launches know addresses and not values. Equal sequences of pieces get equal addresses. The host has two of each in
+// turn: one may still be on its way when the next step is recorded.
 type inputs struct {
 	chunks []inputChunk
 	chunk  int
 	used   []int // of each chunk
+	turn   int
 }
 
 type inputChunk struct {
-	host []byte
+	host [2][]byte
 	at   pointer
 }
 
@@ -28,26 +30,29 @@ func (in *inputs) take(d *Device, n int) ([]byte, pointer, error) {
 	n = roundUp(max(n, 1), 256)
 	for ; in.chunk < len(in.chunks); in.chunk++ {
 		c := in.chunks[in.chunk]
-		if u := in.used[in.chunk]; u+n <= len(c.host) {
+		if u := in.used[in.chunk]; u+n <= len(c.host[in.turn]) {
 			in.used[in.chunk] += n
-			return c.host[u : u+n], c.at + pointer(u), nil
+			return c.host[in.turn][u : u+n], c.at + pointer(u), nil
 		}
 	}
 	bytes := max(n, 1<<20)
-	host, err := d.hostMemory(bytes)
-	if err != nil {
-		return nil, 0, err
+	var host [2][]byte
+	for i := range host {
+		var err error
+		if host[i], err = d.hostMemory(bytes); err != nil {
+			return nil, 0, err
+		}
 	}
 	at, err := d.alloc(bytes, "a step's inputs")
 	if err != nil {
 		return nil, 0, err
 	}
 	in.chunks, in.used = append(in.chunks, inputChunk{host, at}), append(in.used, n)
-	return host[:n], at, nil
+	return host[in.turn][:n], at, nil
 }
 
 func (in *inputs) reset() {
-	in.chunk = 0
+	in.chunk, in.turn = 0, 1-in.turn
 	clear(in.used)
 }
 
@@ -55,7 +60,7 @@ func (in *inputs) reset() {
 func (in *inputs) send(d *Device) error {
 	for i, c := range in.chunks {
 		if in.used[i] > 0 {
-			if err := check(d.driver, d.driver.copyIn(c.at, unsafe.Pointer(&c.host[0]), in.used[i], d.stream), "cuMemcpyHtoDAsync(%d bytes)", in.used[i]); err != nil {
+			if err := check(d.driver, d.driver.copyIn(c.at, unsafe.Pointer(&c.host[in.turn][0]), in.used[i], d.stream), "cuMemcpyHtoDAsync(%d bytes)", in.used[i]); err != nil {
 				return err
 			}
 		}
@@ -172,7 +177,7 @@ func (s *step) rope(r *compute.Rope, b *compute.Batch) pointer {
 	for _, p := range b.Positions {
 		if page := int(p) / compute.Page; !t.filled[page] {
 			t.filled[page] = true
-			missing = append(missing, page)
+			missing, s.filling = append(missing, page), append(s.filling, &t.filled[page])
 		}
 	}
 	if len(missing) == 0 {
@@ -201,6 +206,13 @@ func (s *step) rope(r *compute.Rope, b *compute.Batch) pointer {
 		s.moves = append(s.moves, move{t.at + pointer(page*pageBytes), from + pointer(i*pageBytes), pageBytes})
 	}
 	return t.at
+}
+
+// forget has the rotary tables lack what a step that is not computed would have filled in.
+func (s *step) forget() {
+	for _, filled := range s.filling {
+		*filled = false
+	}
 }
 
 // move is a copy on the device, after the inputs have come and before the first launch.

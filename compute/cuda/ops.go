@@ -15,9 +15,9 @@ func (s *step) Embed(b *compute.Batch, w compute.Weight, scale float32) compute.
 	x, m := s.newRows(b.Rows(), w.Width)
 	p, sh := w.Mem.(*packed), shape{grid: grid(b.Rows(), 1), block: 128}
 	if p.layout == layoutF32 {
-		s.launch("embed_f32", sh, m.rows.arg(), s.batch(b).tokens.arg(), p.data.arg(), i32(p.k), f32(scale))
+		s.launch("embed_f32", sh, m.rows.arg(), s.batch(b).tokens.arg(), s.answers().arg(), p.data.arg(), i32(p.n), i32(p.k), f32(scale))
 	} else {
-		s.launch("embed_"+p.layout.name, sh, m.rows.arg(), s.batch(b).tokens.arg(), p.data.arg(), p.scales.arg(), i32(p.k), i32(p.ktiles()), f32(scale))
+		s.launch("embed_"+p.layout.name, sh, m.rows.arg(), s.batch(b).tokens.arg(), s.answers().arg(), p.data.arg(), p.scales.arg(), i32(p.n), i32(p.k), i32(p.ktiles()), f32(scale))
 	}
 	return x
 }

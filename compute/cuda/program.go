@@ -413,7 +413,7 @@ func (d *Device) program(p *draft) (launch, pointer, error) {
 	if err != nil {
 		return launch{}, 0, err
 	}
-	host, err := d.output.room(d, len(code))
+	host, err := d.code.room(d, len(code))
 	if err != nil {
 		return launch{}, at, err
 	}

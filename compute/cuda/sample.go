@@ -150,50 +150,92 @@ func bit(b bool) uint8 {
 // Sample computes one step and draws from its rows. See compute.Device; forward runs by the owner: it must not call the device's methods.
 func (d *Device) Sample(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) (picks []sample.Pick, err error) {
 	err = d.owner.do(func() error {
-		var t compute.Tensor
-		var stride int
-		host, err := d.run(func(s *step) (at pointer, bytes int) {
-			t = forward(s)
-			if err := compute.CheckDraws(draws, t); err != nil {
-				s.fail(err)
-			}
-			if s.err != nil || len(draws) == 0 {
-				return 0, 0
-			}
-			at, stride = s.sample(t, draws)
-			return at, len(draws) * (answerBytes + stride*likelyBytes)
-		})
-		if err != nil || len(draws) == 0 {
+		u, a, err := d.beginDraws(forward, draws)
+		if err != nil {
 			return err
 		}
-		answers := unsafe.Slice((*answer)(unsafe.Pointer(&host[0])), len(draws))
-		top := unsafe.Slice((*likely)(unsafe.Add(unsafe.Pointer(&host[0]), len(draws)*answerBytes)), len(draws)*stride)
-		picks = make([]sample.Pick, len(draws))
-		for i, a := range answers {
-			if a.fault != sample.Sound {
-				picks[i] = draws[i].Refuse(&sample.RowError{Fault: a.fault, Token: a.token, Vocab: t.Width})
-				continue
-			}
-			picks[i] = sample.Pick{Token: a.token, LogProb: a.logProb}
-			if draws[i].Top > 0 {
-				for _, l := range top[i*stride:][:a.top] {
-					picks[i].Top = append(picks[i].Top, sample.TokenLogProb{Token: l.token, LogProb: l.logProb})
-				}
-			}
-		}
-		return nil
+		picks, err = d.awaitDraws(u, a)
+		return err
 	})
 	return picks, err
 }
 
-// sample records the draws from rows of logits. It returns where the answers come to lie, [rows] of answer and then
+// asked is draws that a step answers, from rows of so many logits, and how many of the likeliest tokens of each come back.
+type asked struct {
+	draws         []sample.Draw
+	vocab, stride int
+}
+
+// beginDraws begins a step that draws.
+func (d *Device) beginDraws(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) (*under, asked, error) {
+	a := asked{draws: draws}
+	u, err := d.begin(func(s *step) []piece {
+		t := forward(s)
+		if err := compute.CheckDraws(draws, t); err != nil {
+			s.fail(err)
+		}
+		if s.err != nil || len(draws) == 0 {
+			return nil
+		}
+		var answers, likely pointer
+		answers, likely, a.stride = s.sample(t, draws)
+		a.vocab = t.Width
+		return []piece{{answers, len(draws) * answerBytes}, {likely, len(draws) * a.stride * likelyBytes}}
+	})
+	return u, a, err
+}
+
+// awaitDraws waits for it, and reads the answers.
+func (d *Device) awaitDraws(u *under, a asked) ([]sample.Pick, error) {
+	host, err := d.await(u)
+	if err != nil || len(a.draws) == 0 {
+		return nil, err
+	}
+	answers := unsafe.Slice((*answer)(unsafe.Pointer(&host[0])), len(a.draws))
+	top := unsafe.Slice((*likely)(unsafe.Add(unsafe.Pointer(&host[0]), len(a.draws)*answerBytes)), len(a.draws)*a.stride)
+	picks := make([]sample.Pick, len(a.draws))
+	for i, got := range answers {
+		d := &a.draws[i]
+		if got.fault != sample.Sound {
+			picks[i] = d.Refuse(&sample.RowError{Fault: got.fault, Token: got.token, Vocab: a.vocab})
+			continue
+		}
+		picks[i] = sample.Pick{Token: got.token, LogProb: got.logProb}
+		if d.Top > 0 {
+			for _, l := range top[i*a.stride:][:got.top] {
+				picks[i].Top = append(picks[i].Top, sample.TokenLogProb{Token: l.token, LogProb: l.logProb})
+			}
+		}
+	}
+	return picks, nil
+}
+
+// mostDrawn is the most answers that have a place of their own, where the next step finds them (compute.Drawn).
+const mostDrawn = 1 << 14
+
+// answers is that place.
+func (s *step) answers() pointer {
+	if s.drawn == 0 {
+		var err error
+		if s.drawn, err = s.alloc(mostDrawn*answerBytes, "the answers of a step"); err != nil {
+			s.fail(err)
+		}
+	}
+	return s.drawn
+}
+
+// sample records the draws from rows of logits. It returns where the answers come to lie, [rows] of answer and
 // [rows][stride] of likely. Which stages are launched depends on what the draws ask for together, a row's answer on its own draw.
 //
 // Rows are asked once, or a second time where the token comes of adjusted logits and its log-probability of raw ones.
-func (s *step) sample(logits compute.Tensor, draws []sample.Draw) (at pointer, stride int) {
+func (s *step) sample(logits compute.Tensor, draws []sample.Draw) (answers, likely pointer, stride int) {
 	if logits.Width > sampleVocab {
 		s.fail(fmt.Errorf("cuda: logits of %d tokens, want at most %d", logits.Width, sampleVocab))
-		return 0, 0
+		return 0, 0, 0
+	}
+	if len(draws) > mostDrawn {
+		s.fail(fmt.Errorf("cuda: %d draws in a step, want at most %d", len(draws), mostDrawn))
+		return 0, 0, 0
 	}
 	first, second := make([]drawInput, len(draws)), make([]drawInput, len(draws))
 	adjusts, again := 0, false
@@ -220,11 +262,11 @@ func (s *step) sample(logits compute.Tensor, draws []sample.Draw) (at pointer, s
 	x := s.asRows(logits)
 	t.logits = x.arg()
 	t.row = s.take(s.at, len(draws)*sampleRow).arg()
-	at = s.take(s.at, len(draws)*(answerBytes+stride*likelyBytes))
-	t.answers, t.likely = at.arg(), (at + pointer(len(draws)*answerBytes)).arg()
+	answers, likely = s.answers(), s.take(s.at, len(draws)*stride*likelyBytes)
+	t.answers, t.likely = answers.arg(), likely.arg()
 	if adjusts == 0 {
 		t.answer(first, asked)
-		return at, stride
+		return answers, likely, stride
 	}
 	entries, room := s.adjustments(draws, first, adjusts)
 	were := s.take(s.at, 4*room).arg()
@@ -236,7 +278,7 @@ func (s *step) sample(logits compute.Tensor, draws []sample.Draw) (at pointer, s
 		s.launch("sample_restore", each, t.logits, were, asked.arg(), entries.arg(), i32(t.vocab))
 		t.answer(second, asked)
 	}
-	return at, stride
+	return answers, likely, stride
 }
 
 // drawInputs sends what is asked of rows.

@@ -28,6 +28,7 @@ type step struct {
 	siblings   siblings // of the last matmul
 	plain      bool     // matmuls and delta nets by the kernels that every GPU has: for tests
 	moves      []move
+	filling    []*bool // pages of rotary tables that the moves fill
 	batches    map[*compute.Batch]*batchInput
 	pageTables map[*[]int32]tablesInput
 	plans      map[attendKey]*attendPlan
@@ -58,13 +59,17 @@ func mem(t compute.Tensor) *buffer { return t.Mem.(*buffer) }
 func (d *Device) Run(forward func(compute.Ops) compute.Tensor) (rows [][]float32, err error) {
 	err = d.owner.do(func() error {
 		var t compute.Tensor
-		host, err := d.run(func(s *step) (pointer, int) {
+		u, err := d.begin(func(s *step) []piece {
 			t = forward(s)
 			if t.Rows*t.Width == 0 {
-				return 0, 0
+				return nil
 			}
-			return s.asRows(t), 4 * t.Rows * t.Width
+			return []piece{{s.asRows(t), 4 * t.Rows * t.Width}}
 		})
+		if err != nil {
+			return err
+		}
+		host, err := d.await(u)
 		if err != nil {
 			return err
 		}
@@ -83,55 +88,8 @@ func (d *Device) Kernels() (n int) {
 	return n
 }
 
-// run computes what record records, and brings back the bytes whose place it returns, valid until the next run.
-func (d *Device) run(record func(s *step) (pointer, int)) ([]byte, error) {
-	if err := d.failed(); err != nil {
-		return nil, err
-	}
-	s := &d.step
-	s.begin()
-	out, n := record(s)
-	if s.fillIn(); s.err != nil {
-		return nil, s.err
-	}
-	host, err := d.output.room(d, n)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.finish(host, out); err != nil {
-		return nil, d.broken(err)
-	}
-	return host, nil
-}
-
-// finish sends, computes and brings back.
-func (d *Device) finish(host []byte, out pointer) error {
-	s := &d.step
-	for _, in := range []*inputs{&s.inputs, &s.fills} {
-		if err := in.send(d); err != nil {
-			return err
-		}
-	}
-	for _, m := range s.moves {
-		if err := check(d.driver, d.driver.copyWithin(m.to, m.from, m.bytes, d.stream), "cuMemcpyDtoDAsync(%d bytes)", m.bytes); err != nil {
-			return err
-		}
-	}
-	if err := d.issue(s.launches); err != nil {
-		return err
-	}
-	if len(host) > 0 {
-		if err := check(d.driver, d.driver.copyOut(unsafe.Pointer(&host[0]), out, len(host), d.stream), "cuMemcpyDtoHAsync(%d bytes)", len(host)); err != nil {
-			return err
-		}
-	}
-	if err := check(d.driver, d.driver.streamSynchronize(d.stream), "cuStreamSynchronize"); err != nil {
-		return fmt.Errorf("%w: in a step of %d kernels", err, len(s.launches))
-	}
-	return nil
-}
-
-func (s *step) begin() {
+// reset begins a step anew.
+func (s *step) reset() {
 	for i := range s.arenas {
 		s.arenas[i].reset()
 	}
@@ -139,6 +97,7 @@ func (s *step) begin() {
 	s.inputs.reset()
 	s.fills.reset()
 	s.launches, s.buffers, s.moves, s.appended, s.err = s.launches[:0], s.buffers[:0], s.moves[:0], s.appended[:0], nil
+	s.filling = s.filling[:0]
 	s.siblings.all, s.taken, s.rows = s.siblings.all[:0], s.taken[:0], 0
 	clear(s.batches)
 	clear(s.pageTables)

@@ -28,6 +28,9 @@ func (c *checker) wholes() []one {
 		list = append(list, one{"a graph equals its launches: " + f.name, func(c *checker) (string, error) { return c.graphs(f) }})
 	}
 	for _, f := range families {
+		list = append(list, one{"a step begun ahead equals one in its turn: " + f.name, func(c *checker) (string, error) { return c.ahead(f) }})
+	}
+	for _, f := range families {
 		list = append(list, one{"assembly equals plain Go: " + f.name, func(c *checker) (string, error) { return c.plain(f) }})
 	}
 	return list

@@ -1,13 +1,21 @@
 // embed_LAYOUT: x[r] = scale * w[token(r)], a row of a packed weight as the matmuls see it: f16, then one rounding.
 //
-// Needs    tokens within the weight's rows. Writes x [rows, K] f32.
+// A token below 0 is compute.Drawn: that of an answer of the step before. A row that gave none has any, but no other than there are.
+//
+// Needs    tokens within the weight's n rows. Writes x [rows, K] f32.
 // Launch   grid rows, block 128. Formula: compute.Ops.Embed.
 #include "layouts.cuh"
+#include "sample.cuh"
+
+__device__ __forceinline__ int token_at(const int* tokens, const Answer* drawn, int n) {
+    int token = tokens[blockIdx.x];
+    return min(max(token < 0 ? drawn[-1 - token].token : token, 0), n - 1);
+}
 
 template <class L>
-__device__ void embed(float* x, const int* tokens, const uint8_t* w, const float* scales, int k, int ktiles, float scale) {
+__device__ void embed(float* x, const int* tokens, const Answer* drawn, const uint8_t* w, const float* scales, int n, int k, int ktiles, float scale) {
     start();
-    int token = tokens[blockIdx.x], row = token % 64, hi = row % 16 / 8;
+    int token = token_at(tokens, drawn, n), row = token % 64, hi = row % 16 / 8;
     float* out = x + (size_t)blockIdx.x * k;
     const uint8_t* tiles = w + (size_t)(token / 64) * ktiles * L::bytes;
     float up = scales[token];
@@ -29,17 +37,17 @@ __device__ void embed(float* x, const int* tokens, const uint8_t* w, const float
     }
 }
 
-#define EMBED(name, L)                                                                                                   \
-    KERNEL(128) embed_##name(float* x, const int* tokens, const uint8_t* w, const float* scales, int k, int ktiles, float scale) { \
-        embed<L>(x, tokens, w, scales, k, ktiles, scale);                                                                \
+#define EMBED(name, L)                                                                                                                                \
+    KERNEL(128) embed_##name(float* x, const int* tokens, const Answer* drawn, const uint8_t* w, const float* scales, int n, int k, int ktiles, float scale) { \
+        embed<L>(x, tokens, drawn, w, scales, n, k, ktiles, scale);                                                                                   \
     }
 EACH_LAYOUT(EMBED)
 
 // embed_f32: the same of a float32 weight [N, K].
-KERNEL(128) embed_f32(float* x, const int* tokens, const float* w, int k, float scale) {
+KERNEL(128) embed_f32(float* x, const int* tokens, const Answer* drawn, const float* w, int n, int k, float scale) {
     start();
-    for (int i = threadIdx.x; i < k; i += 128)
-        x[(size_t)blockIdx.x * k + i] = __fmul_rn(w[(size_t)tokens[blockIdx.x] * k + i], scale);
+    const float* row = w + (size_t)token_at(tokens, drawn, n) * k;
+    for (int i = threadIdx.x; i < k; i += 128) x[(size_t)blockIdx.x * k + i] = __fmul_rn(row[i], scale);
 }
 
 // copy_rows: row places[i] of `to` is row rows[i] of `from`, both f32 [.., K]. The places are all different.
