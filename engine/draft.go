@@ -60,7 +60,7 @@ func (s speculation) asks(decoding []*sequence) (asks []*spec.Ask, of []*sequenc
 		if q.request.Drafts > 0 {
 			most = min(most, q.request.Drafts)
 		}
-		asks, of = append(asks, &spec.Ask{Sequence: q.guesses, Tokens: q.tokens, Most: most, Draw: q.guess}), append(of, q)
+		asks, of = append(asks, &spec.Ask{Sequence: q.guesses, Tokens: q.tokens, Most: most, Draw: q.guess, Blind: !q.request.Draw.LooksBack()}), append(of, q)
 	}
 	return asks, of, len(decoding)
 }

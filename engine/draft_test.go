@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"memra/compute/cuda"
 	"memra/gguf"
 	"memra/internal/builtin"
+	"memra/internal/overlap"
 	"memra/internal/tiny"
 	"memra/model"
 	"memra/sample"
@@ -152,34 +154,17 @@ func TestAModelThatDraftsForItselfIsAlwaysRight(t *testing.T) {
 // prompts come in chunks beside others' or at once, and in company it guesses as it does alone: nearly every draft is the same, for what is
 // remembered without a guess may differ in a last bit from what is guessed from.
 func TestTheBuiltInModelsOwnLayerIsMostlyRight(t *testing.T) {
-	file, err := builtin.GGUF(builtin.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	vocabulary, err := tokenizer.FromGGUF(file.Meta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("testdata/prompt.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	prompt := vocabulary.Encode(string(text), tokenizer.Options{})
 	onEachDevice(t, func(t *testing.T, d compute.Device) {
-		m, err := model.Open(model.GGUF(file), d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := builtinSubject(t, d)
 		var requests []Request
 		for i := range 16 { // greedy and not
-			requests = append(requests, Request{Tokens: append([]int32{vocabulary.BOS()}, prompt[:len(prompt)-10*(i%4)]...), Limit: 100,
+			requests = append(requests, Request{Tokens: s.prompt[:len(s.prompt)-10*(i%4)], Limit: 100,
 				Draw: sample.Draw{Params: sample.Params{Temperature: 0.2 * float32(i%4), Seed: uint64(i)}}})
 		}
-		s := subject{builtin.Name, d, m}
-		chunks, _ := mostlyRight(t, s, 100, requests)
+		chunks, _ := mostlyRight(t, s.subject, 100, requests)
 		kept, rounds := 0, 0
 		for i := range requests {
-			whole, st := mostlyRight(t, s, 1000, requests[i:i+1])
+			whole, st := mostlyRight(t, s.subject, 1000, requests[i:i+1])
 			for _, n := range st.Accepted {
 				kept += n
 			}
@@ -192,6 +177,67 @@ func TestTheBuiltInModelsOwnLayerIsMostlyRight(t *testing.T) {
 			t.Errorf("%d drafts of %d rounds of three were kept, want over 1.5 a round", kept, rounds)
 		}
 	})
+}
+
+// Guesses whose predecessors are not known yet are those that would have been made after them, and so where draws look back, when nothing is begun ahead.
+func TestGuessesBegunAheadAreThoseInTurn(t *testing.T) {
+	d := processor(t, 2)
+	s := builtinSubject(t, d)
+	for _, c := range []struct {
+		name   string
+		params sample.Params
+		ahead  bool
+	}{
+		{"greedy", sample.Params{}, true}, {"drawn", sample.Params{Temperature: 0.7, Seed: 4}, true}, {"with penalties", sample.Params{Temperature: 0.7, RepeatPenalty: 1.1}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var requests []Request
+			for i := range 3 {
+				requests = append(requests, Request{Tokens: s.prompt[10*i:], Limit: 40 + i, Draw: sample.Draw{Params: c.params}})
+			}
+			under := &overlap.Device{Device: d}
+			inTurn, want := mostlyRight(t, s.subject, 100, requests)
+			ahead, got := mostlyRight(t, subject{s.name, under, s.Model}, 100, requests)
+			if !reflect.DeepEqual(got, want) || want.Rounds < 30 {
+				t.Errorf("%+v guesses, in turn %+v", got, want)
+			}
+			for i := range ahead {
+				if ahead[i].Accepted != inTurn[i].Accepted || ahead[i].Drafted != inTurn[i].Drafted {
+					t.Errorf("request %d: %d of %d guesses were right, in turn %d of %d", i, ahead[i].Accepted, ahead[i].Drafted, inTurn[i].Accepted, inTurn[i].Drafted)
+				}
+			}
+			if (under.Ahead > 0) != c.ahead || under.Disorder > 0 || under.Begun != under.Waited {
+				t.Errorf("%d of %d steps were begun ahead, want some: %v; %d out of turn; %d waited for", under.Ahead, under.Begun, c.ahead, under.Disorder, under.Waited)
+			}
+		})
+	}
+}
+
+// prompted is the built-in model, and a text for it.
+type prompted struct {
+	subject
+	prompt []int32
+}
+
+func builtinSubject(t *testing.T, d compute.Device) prompted {
+	t.Helper()
+	file, err := builtin.GGUF(builtin.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocabulary, err := tokenizer.FromGGUF(file.Meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/prompt.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Open(model.GGUF(file), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prompted{subject{builtin.Name, d, m}, append([]int32{vocabulary.BOS()}, vocabulary.Encode(string(text), tokenizer.Options{})...)}
 }
 
 // mostlyRight serves requests together, in steps of so many rows, by a schedule that no time decides. The layer has memory for all of them.

@@ -266,7 +266,7 @@ func (f *faulty) Sample(forward func(compute.Ops) compute.Tensor, draws []sample
 	return picks, err
 }
 
-// faultyAhead is the same of a device that takes a step in while one runs.
+// faultyAhead is the same of a device that takes a step in while one runs: what fails has not begun.
 type faultyAhead struct {
 	*faulty
 	device compute.Overlapping

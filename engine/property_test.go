@@ -227,6 +227,11 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 			texts = append(texts, slices.Concat(p.requests[i].Tokens, tokens(answer, 0)))
 		}
 	}
+	gpu, _ := s.device.(compute.Overlapping)
+	lap := &overlap.Device{Device: s.device}
+	if gpu == nil && p.ahead {
+		gpu, s.device = lap, lap
+	}
 	sp, err := p.drafting.speculator(s, texts, p.sequences)
 	if err != nil {
 		return nil, err
@@ -240,12 +245,8 @@ func (s subject) run(p plan, want []outcome) (outcomes []outcome, err error) {
 		}
 		return errors.New("planted")
 	}}
-	e.config.Device = f
-	lap := &overlap.Device{Device: f}
-	if gpu, ok := s.device.(compute.Overlapping); ok && p.ahead {
+	if e.config.Device = f; p.ahead {
 		e.config.Device = faultyAhead{f, gpu}
-	} else if p.ahead {
-		e.config.Device = lap
 	}
 	for ; ; turn++ {
 		for i := range p.requests {

@@ -67,6 +67,7 @@ type Ask struct {
 	Tokens   []int32                          // what the sequence has; the last is not computed yet
 	Most     int                              // drafts that there is room for
 	Draw     func(drafts []int32) sample.Draw // how the token after these drafts will be drawn
+	Blind    bool                             // by how many they are, and not by which
 
 	Depth  int     // drafts that are wanted: the Speculator's choice
 	Free   bool    // of those that take no time

@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"memra/compute"
@@ -38,9 +39,10 @@ type Head struct {
 	wait      int               // rows of a sequence that can wait
 	places    []int             // in kept, where nobody's rows wait
 	times     guesses
-	expected  float64 // of the last Draft, in seconds
-	surprised bool    // part of it took what is not known
-	kernels   bool    // the device's steps are made of kernels, so that more operations cost more than more rows
+	expected  float64   // of the last Draft, in seconds
+	surprised bool      // part of it took what is not known
+	last      time.Time // when the last guess was known
+	kernels   bool      // the device's steps are made of kernels, so that more operations cost more than more rows
 }
 
 // waiting is how many rows of a sequence wait, beside those of a step: as many as the step may have that remembers them.
@@ -305,6 +307,8 @@ func (h *Head) Forward(b *compute.Batch, s *state.View, shares []Share) func(com
 
 // Draft guesses a token for each sequence in a step of the layer, as long as any wants more. Where many rows of a sequence have waited, all but
 // the last are only remembered; where steps are not made of kernels, so are few.
+//
+// Where the device takes a step in while one runs, a guess is begun before the one that it follows is known, unless that may change how it is drawn.
 func (h *Head) Draft(asks []*Ask) error {
 	h.kernels = h.kernels || h.device.Kernels() > 0
 	h.expected, h.surprised = 0, false
@@ -329,33 +333,65 @@ func (h *Head) Draft(asks []*Ask) error {
 		m.guessed, m.rows = true, 0
 		active = append(active, a)
 	}
-	for memory := h.kept; len(active) > 0; memory = h.guessed {
-		var err error
-		if active, err = h.guess(active, &b, memory, hidden, &late, waited); err != nil {
-			return err
+	if len(active) == 0 {
+		return nil
+	}
+	return h.guess(active, &b, hidden, &late, waited)
+}
+
+// guess is guesses for some asks: the first of a batch, after rows that have waited.
+func (h *Head) guess(asks []*Ask, b *compute.Batch, hidden []int32, late *compute.Batch, waited []int32) error {
+	_, overlaps := h.device.(compute.Overlapping)
+	overlaps = overlaps && !slices.ContainsFunc(asks, func(a *Ask) bool { return !a.Blind })
+	g, err := h.begin(0, asks, b, h.kept, hidden, late, waited)
+	for err == nil && g != nil {
+		if !overlaps {
+			if err = h.finish(g); err != nil {
+				return err
+			}
 		}
-		b, late, hidden = compute.Batch{}, compute.Batch{}, hidden[:0]
-		deeper := active[:0]
-		for i, a := range active {
+		var deeper []*Ask
+		var b compute.Batch
+		hidden = hidden[:0]
+		for i, a := range g.asks {
 			m := a.memory().(*headMemory)
-			if len(a.Drafts) == a.Depth || m.state.Extend(1) != nil {
+			if a.Depth <= g.depth+1 || m.state.Extend(1) != nil {
 				continue
 			}
-			b.Add(a.Drafts[len(a.Drafts)-1], m.state.Len()-1, len(deeper), true)
+			token := compute.Drawn(i)
+			if !overlaps {
+				token = a.Drafts[g.depth]
+			}
+			b.Add(token, m.state.Len()-1, len(deeper), true)
 			hidden = append(hidden, int32(i))
 			deeper = append(deeper, a)
 		}
-		active = deeper
+		var next *guess
+		if len(deeper) > 0 {
+			next, err = h.begin(g.depth+1, deeper, &b, h.guessed, hidden, new(compute.Batch), nil)
+		}
+		if overlaps {
+			err = errors.Join(err, h.finish(g))
+		}
+		g = next
 	}
-	return nil
+	return err
 }
 
-// guess computes rows of the layer, after rows that have waited, and appends a draft to each ask. The asks that it returns are those
-// that were given, in the order of the rows that are left in Head.guessed.
-func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hidden []int32, late *compute.Batch, waited []int32) ([]*Ask, error) {
-	began := time.Now()
+// guess is a step of the layer under way.
+type guess struct {
+	depth int
+	asks  []*Ask // in the order of the rows that are left in Head.guessed
+	late  int    // rows that are remembered before
+	began time.Time
+	wait  func() ([]sample.Pick, error)
+}
+
+// begin computes rows of the layer, after rows that have waited, from which the guess at a depth of each ask is drawn.
+func (h *Head) begin(depth int, asks []*Ask, b *compute.Batch, memory compute.RowMemory, hidden []int32, late *compute.Batch, waited []int32) (*guess, error) {
+	g := &guess{depth: depth, asks: asks, late: late.Rows(), began: time.Now()}
 	hidden, waited = h.pad(b, hidden), h.pad(late, waited)
-	draws, states := compute.Repeated(draws(asks), len(b.Logits)), make([]*state.Sequence, len(asks))
+	draws, states := compute.Repeated(draws(asks, depth), len(b.Logits)), make([]*state.Sequence, len(asks))
 	for i, a := range asks {
 		states[i] = a.memory().(*headMemory).state
 	}
@@ -369,7 +405,7 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 	if err != nil {
 		return nil, fmt.Errorf("spec: choosing what may be guessed: %w", err)
 	}
-	picks, err := h.device.Sample(func(ops compute.Ops) compute.Tensor {
+	forward := func(ops compute.Ops) compute.Tensor {
 		if late.Rows() > 0 {
 			h.layer.Remember(ops, late, ops.Kept(h.kept, waited), view)
 		}
@@ -382,20 +418,38 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, memory compute.RowMemory, hi
 			ops.Choose(h.choice, chosen, tokens)
 		}
 		return ops.MatMulChosen(next, h.choice)
-	}, draws)
+	}
+	if d, ok := h.device.(compute.Overlapping); ok {
+		g.wait, err = d.Start(forward, draws)
+	} else {
+		g.wait = func() ([]sample.Pick, error) { return h.device.Sample(forward, draws) }
+	}
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
 	}
-	depth := len(asks[0].Drafts)
-	cost := h.times.of(depth, len(asks))
+	return g, nil
+}
+
+// finish waits for guesses, and appends them to their asks.
+func (h *Head) finish(g *guess) error {
+	picks, err := g.wait()
+	if err != nil {
+		return fmt.Errorf("spec: a guess of the model's own layer: %w", err)
+	}
+	if g.began.Before(h.last) { // and waited for the one before
+		g.began = h.last
+	}
+	h.last = time.Now()
+	cost := h.times.of(g.depth, len(g.asks))
 	h.expected += cost
-	if late.Rows() > h.most*len(asks) { // it is remembering that takes time
+	if g.late > h.most*len(g.asks) { // it is remembering that takes time
 		h.surprised = true
 	} else {
 		h.surprised = h.surprised || cost == 0
-		h.times.learn(depth, len(asks), time.Since(began).Seconds())
+		h.times.learn(g.depth, len(g.asks), h.last.Sub(g.began).Seconds())
 	}
-	return took(asks, picks[:len(asks)]), nil
+	took(g.asks, picks[:len(g.asks)], g.depth)
+	return nil
 }
 
 // pad brings a batch to a shape that the device likes, and what of each row is given with it. Rows and asks vary apart from each other, so their
@@ -407,24 +461,31 @@ func (h *Head) pad(b *compute.Batch, of []int32) []int32 {
 	return compute.Repeated(of, b.Rows())
 }
 
-// draws is how the next guess of each ask is drawn: as the token will be, but nobody is told of it.
-func draws(asks []*Ask) []sample.Draw {
+// draws is how the guess at a depth of each ask is drawn: as the token will be, but nobody is told of it. Where it is not known yet what comes
+// before, that does not matter.
+func draws(asks []*Ask, depth int) []sample.Draw {
 	draws := make([]sample.Draw, len(asks))
 	for i, a := range asks {
-		draws[i] = a.Draw(a.Drafts)
+		before := a.Drafts
+		for len(before) < depth {
+			before = append(before, compute.Drawn(i))
+		}
+		draws[i] = a.Draw(before)
 		draws[i].LogProb, draws[i].Top = false, 0
 	}
 	return draws
 }
 
-// took appends what was picked to the asks' drafts. One that gives no token gets no more.
-func took(asks []*Ask, picks []sample.Pick) []*Ask {
+// took appends what was picked at a depth to the asks' drafts. One that gives no token gets no more.
+func took(asks []*Ask, picks []sample.Pick, depth int) {
 	for i, p := range picks {
-		if a := asks[i]; p.Err != nil {
+		a := asks[i]
+		switch {
+		case len(a.Drafts) < depth: // one before gave none
+		case p.Err != nil:
 			a.Depth = len(a.Drafts)
-		} else {
+		default:
 			a.Drafts = append(a.Drafts, p.Token)
 		}
 	}
-	return asks
 }

@@ -179,14 +179,15 @@ func (s *Small) guess(asks []*Ask) (rest []*Ask, err error) {
 	began := time.Now()
 	view, rows := s.pool.View(states...), b.Rows()
 	b.Pad(s.device.Padded(rows), s.device.Padded(len(asking)))
-	picks, err := s.device.Sample(func(ops compute.Ops) compute.Tensor { return s.model.Forward(ops, &b, view) }, compute.Repeated(draws(asking), len(b.Logits)))
+	picks, err := s.device.Sample(func(ops compute.Ops) compute.Tensor { return s.model.Forward(ops, &b, view) }, compute.Repeated(draws(asking, 0), len(b.Logits)))
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the draft model: %w", err)
 	}
 	if !behind && rows <= len(asking)*s.most {
 		s.times.learn(len(asking[0].Drafts), len(asking), time.Since(began).Seconds())
 	}
-	for _, a := range took(asking, picks[:len(asking)]) {
+	took(asking, picks[:len(asking)], 0)
+	for _, a := range asking {
 		if n := len(a.Drafts); n > 0 && int(a.Drafts[n-1]) >= s.next.Vocab { // the small one has room for tokens that nobody has
 			a.Drafts = a.Drafts[:n-1]
 			continue
