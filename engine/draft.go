@@ -41,6 +41,13 @@ func (s speculation) draft(running []*sequence) {
 	}
 }
 
+// await has guesses known that the device knew before the host. They are where q.drafts is.
+func (s speculation) await() {
+	if s.Speculator != nil {
+		s.Await() // what could not be guessed equals no token; and if the device has failed, its step says so
+	}
+}
+
 // quiet reports whether nothing would be guessed for sequences that decode, as far as that can be said before their next tokens are known.
 func (s speculation) quiet(decoding []*sequence) bool {
 	if s.Speculator == nil {

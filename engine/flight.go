@@ -22,11 +22,14 @@ func (e *Engine) next(took func(time.Time) time.Duration) *flight {
 	st := e.scheduler.plan()
 	e.deliver() // who begins now, and not when the step is over
 	if st == nil {
+		e.scheduler.drafts.await()
 		e.after = 0
 		return nil
 	}
 	st.beside = e.after + took(begun)
-	return e.begin(st)
+	f := e.begin(st)
+	e.scheduler.drafts.await()
+	return f
 }
 
 // under is the step that was begun before the last ended, which is the last now; nil: there is none.

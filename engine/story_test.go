@@ -110,6 +110,8 @@ type scripted struct {
 
 func (scripted) Begin() spec.Memory { return sighted{} }
 
+func (scripted) Await() error { return nil }
+
 func (d scripted) Draft(asks []*spec.Ask) error {
 	for q, drafts := range d.next {
 		for _, a := range asks {

@@ -169,6 +169,8 @@ func TestRatesAreTheSequencesOwnWhereItHasSome(t *testing.T) {
 type fixed struct{ *Lookup }
 
 func (fixed) Begin() Memory { return sighted{} }
+func (fixed) Await() error  { return nil }
+
 func (fixed) Draft(asks []*Ask) error {
 	for _, a := range asks {
 		for range a.Depth {

@@ -17,8 +17,13 @@ type Drafter interface {
 	// Forward is the model's Forward of a step, with whatever the drafter takes from it. shares are those of the slots in order.
 	Forward(b *compute.Batch, s *state.View, shares []Share) func(ops compute.Ops) compute.Tensor
 
-	// Draft guesses up to Depth tokens for each ask that is given a depth, and appends them to its Drafts. Fewer are no error.
+	// Draft guesses up to Depth tokens for each ask that is given a depth, and appends them to its Drafts. Fewer are no error. The last of an ask may
+	// be compute.Drawn, for the step that is begun next.
 	Draft(asks []*Ask) error
+
+	// Await puts tokens in the places of those of the last Draft, once the step has been begun. One that could not be guessed stays what it is, which
+	// no token equals.
+	Await() error
 
 	// Cost is how many seconds it takes to guess a token for each of so many sequences, after so many drafts: 0 for none, and until that is
 	// known.

@@ -42,6 +42,7 @@ type Head struct {
 	expected  float64   // of the last Draft, in seconds
 	surprised bool      // part of it took what is not known
 	last      time.Time // when the last guess was known
+	pending   *guess    // is not; nil: all are
 	kernels   bool      // the device's steps are made of kernels, so that more operations cost more than more rows
 }
 
@@ -339,14 +340,14 @@ func (h *Head) Draft(asks []*Ask) error {
 	return h.guess(active, &b, hidden, &late, waited)
 }
 
-// guess is guesses for some asks: the first of a batch, after rows that have waited.
+// guess is guesses for some asks: the first of a batch, after rows that have waited. The last may be left for Await.
 func (h *Head) guess(asks []*Ask, b *compute.Batch, hidden []int32, late *compute.Batch, waited []int32) error {
 	_, overlaps := h.device.(compute.Overlapping)
 	overlaps = overlaps && !slices.ContainsFunc(asks, func(a *Ask) bool { return !a.Blind })
 	g, err := h.begin(0, asks, b, h.kept, hidden, late, waited)
 	for err == nil && g != nil {
 		if !overlaps {
-			if err = h.finish(g); err != nil {
+			if err := h.known(g); err != nil {
 				return err
 			}
 		}
@@ -358,11 +359,7 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, hidden []int32, late *comput
 			if a.Depth <= g.depth+1 || m.state.Extend(1) != nil {
 				continue
 			}
-			token := compute.Drawn(i)
-			if !overlaps {
-				token = a.Drafts[g.depth]
-			}
-			b.Add(token, m.state.Len()-1, len(deeper), true)
+			b.Add(a.Drafts[g.depth], m.state.Len()-1, len(deeper), true)
 			hidden = append(hidden, int32(i))
 			deeper = append(deeper, a)
 		}
@@ -370,10 +367,26 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, hidden []int32, late *comput
 		if len(deeper) > 0 {
 			next, err = h.begin(g.depth+1, deeper, &b, h.guessed, hidden, new(compute.Batch), nil)
 		}
-		if overlaps {
-			err = errors.Join(err, h.finish(g))
+		switch {
+		case overlaps && next == nil && err == nil:
+			h.pending = g
+		case overlaps:
+			err = errors.Join(err, h.known(g))
 		}
 		g = next
+	}
+	return err
+}
+
+// Await: see Drafter.
+func (h *Head) Await() error {
+	g := h.pending
+	if h.pending = nil; g == nil {
+		return nil
+	}
+	took, err := h.finish(g)
+	if err == nil && h.times.of(g.depth, len(g.asks)) == 0 { // else it is known better, for the host had to do with the step meanwhile
+		h.learn(g, took)
 	}
 	return err
 }
@@ -391,7 +404,7 @@ type guess struct {
 func (h *Head) begin(depth int, asks []*Ask, b *compute.Batch, memory compute.RowMemory, hidden []int32, late *compute.Batch, waited []int32) (*guess, error) {
 	g := &guess{depth: depth, asks: asks, late: late.Rows(), began: time.Now()}
 	hidden, waited = h.pad(b, hidden), h.pad(late, waited)
-	draws, states := compute.Repeated(draws(asks, depth), len(b.Logits)), make([]*state.Sequence, len(asks))
+	draws, states := compute.Repeated(draws(asks), len(b.Logits)), make([]*state.Sequence, len(asks))
 	for i, a := range asks {
 		states[i] = a.memory().(*headMemory).state
 	}
@@ -427,29 +440,54 @@ func (h *Head) begin(depth int, asks []*Ask, b *compute.Batch, memory compute.Ro
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
 	}
+	for i, a := range asks {
+		a.Drafts = append(a.Drafts, compute.Drawn(i))
+	}
 	return g, nil
 }
 
-// finish waits for guesses, and appends them to their asks.
-func (h *Head) finish(g *guess) error {
+// known waits for guesses, and learns how long they took.
+func (h *Head) known(g *guess) error {
+	took, err := h.finish(g)
+	if err == nil {
+		h.learn(g, took)
+	}
+	return err
+}
+
+// learn hears how long guesses took.
+func (h *Head) learn(g *guess, took time.Duration) {
+	cost := h.times.of(g.depth, len(g.asks))
+	h.expected += cost
+	if g.late > h.most*len(g.asks) { // it is remembering that takes time
+		h.surprised = true
+		return
+	}
+	h.surprised = h.surprised || cost == 0
+	h.times.learn(g.depth, len(g.asks), took.Seconds())
+}
+
+// finish waits for guesses, which take their places among their asks' drafts. It returns the time since they were begun, or since those before them
+// were known.
+func (h *Head) finish(g *guess) (took time.Duration, err error) {
 	picks, err := g.wait()
 	if err != nil {
-		return fmt.Errorf("spec: a guess of the model's own layer: %w", err)
+		return 0, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
 	}
 	if g.began.Before(h.last) { // and waited for the one before
 		g.began = h.last
 	}
 	h.last = time.Now()
-	cost := h.times.of(g.depth, len(g.asks))
-	h.expected += cost
-	if g.late > h.most*len(g.asks) { // it is remembering that takes time
-		h.surprised = true
-	} else {
-		h.surprised = h.surprised || cost == 0
-		h.times.learn(g.depth, len(g.asks), h.last.Sub(g.began).Seconds())
+	for i, a := range g.asks {
+		switch p := picks[i]; {
+		case len(a.Drafts) <= g.depth: // one before gave none
+		case p.Err != nil: // it gets no more
+			a.Depth, a.Drafts = g.depth, a.Drafts[:g.depth]
+		default:
+			a.Drafts[g.depth] = p.Token
+		}
 	}
-	took(g.asks, picks[:len(g.asks)], g.depth)
-	return nil
+	return h.last.Sub(g.began), nil
 }
 
 // pad brings a batch to a shape that the device likes, and what of each row is given with it. Rows and asks vary apart from each other, so their
@@ -461,31 +499,12 @@ func (h *Head) pad(b *compute.Batch, of []int32) []int32 {
 	return compute.Repeated(of, b.Rows())
 }
 
-// draws is how the guess at a depth of each ask is drawn: as the token will be, but nobody is told of it. Where it is not known yet what comes
-// before, that does not matter.
-func draws(asks []*Ask, depth int) []sample.Draw {
+// draws is how the next guess of each ask is drawn: as the token will be, but nobody is told of it.
+func draws(asks []*Ask) []sample.Draw {
 	draws := make([]sample.Draw, len(asks))
 	for i, a := range asks {
-		before := a.Drafts
-		for len(before) < depth {
-			before = append(before, compute.Drawn(i))
-		}
-		draws[i] = a.Draw(before)
+		draws[i] = a.Draw(a.Drafts)
 		draws[i].LogProb, draws[i].Top = false, 0
 	}
 	return draws
-}
-
-// took appends what was picked at a depth to the asks' drafts. One that gives no token gets no more.
-func took(asks []*Ask, picks []sample.Pick, depth int) {
-	for i, p := range picks {
-		a := asks[i]
-		switch {
-		case len(a.Drafts) < depth: // one before gave none
-		case p.Err != nil:
-			a.Depth = len(a.Drafts)
-		default:
-			a.Drafts = append(a.Drafts, p.Token)
-		}
-	}
 }

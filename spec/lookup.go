@@ -19,6 +19,7 @@ func (*Lookup) Kind() string          { return "lookup" }
 func (*Lookup) Begin() Memory         { return new(index) }
 func (*Lookup) Cost(_, _ int) float64 { return 0 }
 func (*Lookup) Expected() float64     { return 0 }
+func (*Lookup) Await() error          { return nil }
 func (*Lookup) Close() error          { return nil }
 
 func (l *Lookup) Forward(b *compute.Batch, s *state.View, _ []Share) func(compute.Ops) compute.Tensor {

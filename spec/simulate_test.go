@@ -67,6 +67,8 @@ func (s *simulated) Cost(depth, n int) float64 {
 	return s.times.of(depth, n)
 }
 
+func (s *simulated) Await() error { return nil }
+
 func (s *simulated) Draft(asks []*Ask) error {
 	for depth := 0; ; depth++ {
 		n, rows := 0, 0

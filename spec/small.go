@@ -36,6 +36,7 @@ func NewSmall(d compute.Device, m, next *model.Model, c state.Config, depth int)
 }
 
 func (*Small) Kind() string   { return "draft" }
+func (s *Small) Await() error { return nil }
 func (s *Small) Close() error { return s.pool.Close() }
 
 func (s *Small) Cost(depth, sequences int) float64 { return s.times.of(depth, sequences) }
@@ -179,20 +180,19 @@ func (s *Small) guess(asks []*Ask) (rest []*Ask, err error) {
 	began := time.Now()
 	view, rows := s.pool.View(states...), b.Rows()
 	b.Pad(s.device.Padded(rows), s.device.Padded(len(asking)))
-	picks, err := s.device.Sample(func(ops compute.Ops) compute.Tensor { return s.model.Forward(ops, &b, view) }, compute.Repeated(draws(asking, 0), len(b.Logits)))
+	picks, err := s.device.Sample(func(ops compute.Ops) compute.Tensor { return s.model.Forward(ops, &b, view) }, compute.Repeated(draws(asking), len(b.Logits)))
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the draft model: %w", err)
 	}
 	if !behind && rows <= len(asking)*s.most {
 		s.times.learn(len(asking[0].Drafts), len(asking), time.Since(began).Seconds())
 	}
-	took(asking, picks[:len(asking)], 0)
-	for _, a := range asking {
-		if n := len(a.Drafts); n > 0 && int(a.Drafts[n-1]) >= s.next.Vocab { // the small one has room for tokens that nobody has
-			a.Drafts = a.Drafts[:n-1]
+	for i, a := range asking {
+		p := picks[i]
+		if p.Err != nil || int(p.Token) >= s.next.Vocab { // the small one has room for tokens that nobody has
 			continue
 		}
-		if len(a.Drafts) < a.Depth {
+		if a.Drafts = append(a.Drafts, p.Token); len(a.Drafts) < a.Depth {
 			rest = append(rest, a)
 		}
 	}

@@ -157,6 +157,9 @@ func (s *Speculator) Draft(decoding int, asks []*Ask) error {
 	return err
 }
 
+// Await waits for guesses that are compute.Drawn, once the step has been begun, and puts tokens in their place (Drafter.Await). The time is the step's.
+func (s *Speculator) Await() error { return s.drafter.Await() }
+
 // Quiet reports whether Draft would guess nothing, and if so counts a step without guesses. It is asked before the last step has ended: what its rows
 // draw comes after the asks' tokens, and is not known. So what a text says of the tokens before has to do.
 func (s *Speculator) Quiet(decoding int, asks []*Ask) bool {

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"memra/compute"
@@ -10,6 +11,7 @@ import (
 
 // under is a step under way: what it brings back, and an event that follows it, where another step may.
 type under struct {
+	busy    bool // nobody has waited for it
 	output  pinnedBuffer
 	bytes   int // of it
 	done    handle
@@ -34,7 +36,7 @@ func (d *Device) Start(forward func(compute.Ops) compute.Tensor, draws []sample.
 		if u, a, err = d.beginDraws(forward, draws); err != nil {
 			return err
 		}
-		if u.done == 0 {
+		if u.busy = true; u.done == 0 {
 			var s status
 			if u.done, s = d.driver.eventCreate(); s != success {
 				return d.broken(check(d.driver, s, "cuEventCreate"))
@@ -59,9 +61,12 @@ func (d *Device) begin(record func(s *step) []piece) (*under, error) {
 	if err := d.failed(); err != nil {
 		return nil, err
 	}
+	i := slices.IndexFunc(d.under[:], func(u under) bool { return !u.busy })
+	if i < 0 {
+		return nil, fmt.Errorf("cuda: %d steps are under way; wait for the first", len(d.under))
+	}
 	d.turn++
-	u := &d.under[d.turn%len(d.under)]
-	s := &d.step
+	u, s := &d.under[i], &d.step
 	s.reset()
 	pieces := record(s)
 	if s.fillIn(); s.err != nil {
@@ -113,6 +118,7 @@ func (d *Device) send(host []byte, pieces []piece) error {
 
 // await waits for a step, and returns what it brought back, valid until the next but one has begun.
 func (d *Device) await(u *under) ([]byte, error) {
+	u.busy = false
 	s := success
 	if u.turn == d.turn {
 		s = d.driver.streamSynchronize(d.stream)
