@@ -18,7 +18,7 @@ type pool struct {
 	work    func(thread, i int) // of this round, like pieces; read only by who has taken a piece, so while the round lasts
 	pieces  int
 	shares  []share
-	open    atomic.Int32  // pieces that are not done
+	open    atomic.Int32  // pieces that are not done, or not counted yet
 	round   atomic.Uint32 // that has begun
 	asleep  atomic.Int32
 	closed  atomic.Bool
@@ -82,8 +82,9 @@ func (p *pool) run(pieces int, work func(thread, i int)) {
 // end is where a share of the round's pieces ends, and the next begins.
 func (p *pool) end(share int) int { return (share + 1) * p.pieces / p.threads }
 
-// take computes pieces until none is left.
+// take computes pieces until none is left. It counts them once, for threads that count together wait for each other.
 func (p *pool) take(thread int) {
+	done := int32(0)
 	for i := range p.threads {
 		share := (thread + i) % p.threads
 		for left := &p.shares[share].left; ; {
@@ -93,9 +94,12 @@ func (p *pool) take(thread int) {
 			}
 			if left.CompareAndSwap(n, n-1) {
 				p.work(thread, p.end(share)-int(n))
-				p.open.Add(-1)
+				done++
 			}
 		}
+	}
+	if done > 0 {
+		p.open.Add(-done)
 	}
 }
 
