@@ -85,6 +85,6 @@ func (m *qwen35) guessing(ops compute.Ops, b *compute.Batch, hidden compute.Tens
 	if !l.Embed.IsZero() {
 		embed = l.Embed
 	}
-	token := ops.Norm(ops.Embed(b, embed, 1), l.TokenNorm, m.Eps)
-	return ops.Add(ops.MatMul(token, l.Token), ops.MatMul(ops.Norm(hidden, l.HiddenNorm, m.Eps), l.Hidden), 1)
+	token, hidden := ops.Norm(ops.Embed(b, embed, 1), l.TokenNorm, m.Eps), ops.Norm(hidden, l.HiddenNorm, m.Eps)
+	return ops.Add(ops.MatMul(token, l.Token), ops.MatMul(hidden, l.Hidden), 1) // side by side
 }

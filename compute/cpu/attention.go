@@ -57,10 +57,10 @@ func (s *step) Attention(b *compute.Batch, q compute.Tensor, kv compute.KV, a co
 		a.Scale = float32(1 / math.Sqrt(float64(shape.HeadDim)))
 	}
 	result, out := s.tensor(q.Rows, q.Width)
-	w := attention{step: s, Attn: a, batch: b, kv: kv, q: mem(q), out: out, width: q.Width, dim: shape.HeadDim,
+	w := attention{step: s, Attn: a, batch: b, kv: kv, q: s.ready(q), out: out, width: q.Width, dim: shape.HeadDim,
 		grouped: q.Width / shape.HeadDim / shape.Heads}
 	w.divide()
-	s.pool.run(len(w.pieces), func(thread, i int) { w.piece(thread, &w.pieces[i]) })
+	s.run(len(w.pieces), func(thread, i int) { w.piece(thread, &w.pieces[i]) })
 	w.merge()
 	if !a.Gate.IsZero() {
 		s.openGates(out, a.Gate, shape.HeadDim)

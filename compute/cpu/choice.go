@@ -69,7 +69,7 @@ func (s *step) Choose(to compute.Choice, places, rows []int32) {
 		}
 		return
 	}
-	s.pool.run(ceilDiv(len(places), group), func(_, piece int) {
+	s.run(ceilDiv(len(places), group), func(_, piece int) {
 		row, data := make([]float32, c.from.k), make([]byte, bytes)
 		for i := piece * group; i < min(len(places), (piece+1)*group); i++ {
 			c.from.row(row, int(rows[i]))

@@ -12,7 +12,7 @@ func (s *step) CausalConv(b *compute.Batch, d compute.Delta, x compute.Tensor, w
 	all := make([]convolution, len(sequences))
 	places := make([]rowPlace, 0, b.Rows()) // of all sequences' rows, one after another
 	for n := range all {
-		all[n] = convolution{step: s, history: &sequences[n], taps: shape.Taps, width: x.Width, x: mem(x), w: values(w)}
+		all[n] = convolution{step: s, history: &sequences[n], taps: shape.Taps, width: x.Width, x: s.ready(x), w: values(w)}
 		for i := range all[n].rows {
 			places = append(places, rowPlace{n, i})
 		}
@@ -21,7 +21,7 @@ func (s *step) CausalConv(b *compute.Batch, d compute.Delta, x compute.Tensor, w
 		c, i := &all[places[r].sequence], places[r].row
 		c.row(out.row(c.rows[i], x.Width), i)
 	})
-	s.pool.run(len(all), func(_, n int) { all[n].keep() })
+	s.run(len(all), func(_, n int) { all[n].keep() })
 	return y
 }
 

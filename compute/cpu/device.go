@@ -75,6 +75,7 @@ func (d *Device) Vector(values []float32) compute.Vector {
 func (d *Device) Run(forward func(compute.Ops) compute.Tensor) ([][]float32, error) {
 	d.step.begin()
 	t := forward(&d.step)
+	d.step.settle()
 	rows := make([][]float32, t.Rows)
 	for r := range rows {
 		rows[r] = t.Mem.(*buffer).row(r, t.Width)
@@ -88,6 +89,7 @@ func (d *Device) Sample(forward func(compute.Ops) compute.Tensor, draws []sample
 	d.step.roughly = !slices.ContainsFunc(draws, func(w sample.Draw) bool { return !w.Rough() })
 	defer func() { d.step.roughly = false }()
 	t := forward(&d.step)
+	d.step.settle()
 	if err := compute.CheckDraws(draws, t); err != nil {
 		return nil, err
 	}

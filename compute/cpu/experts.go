@@ -162,7 +162,7 @@ func (s *step) rowsOf(c *crowd, width int) *buffer {
 func (s *step) gather(x compute.Tensor, c *crowd, quantised, floats bool) *buffer {
 	in, blocks := &buffer{}, x.Width/blockLen
 	if quantised {
-		s.quantize(mem(x), x.Rows, x.Width)
+		s.quantize(s.ready(x), x.Rows, x.Width)
 		in.panels = s.at.panels.take(len(c.from)/panelRows*blocks, 1<<8)
 	}
 	if floats {
@@ -198,7 +198,7 @@ func (s *step) quantizeCrowd(b *buffer, c *crowd, width int) {
 
 // eachPlace runs work for all places with a row, a panel a piece.
 func (s *step) eachPlace(c *crowd, work func(at, row int)) {
-	s.pool.run(len(c.from)/panelRows, func(_, panel int) {
+	s.run(len(c.from)/panelRows, func(_, panel int) {
 		for at := panel * panelRows; at < (panel+1)*panelRows; at++ {
 			if r := c.from[at]; r >= 0 {
 				work(at, int(r))
@@ -218,7 +218,7 @@ func (s *step) eachCompany(c *crowd, weights []*packed, work func(thread int, k 
 			c.jobs = append(c.jobs, job{i, from, min(groups, from+span)})
 		}
 	}
-	s.pool.run(len(c.jobs), func(thread, i int) {
+	s.run(len(c.jobs), func(thread, i int) {
 		j := c.jobs[i]
 		work(thread, c.companies[j.company], j.from, j.to)
 	})
@@ -235,6 +235,6 @@ func (s *step) multiply(thread int, y []float32, in *buffer, p *packed, k compan
 		} else {
 			t.panel = in.panels[first/panelRows*blocks:][:blocks]
 		}
-		s.panel(y[first*p.n:], p, t, min(panelRows, k.first+k.rows-first), from, to)
+		s.panel(y[first*p.n:], p, s.kernels.dot[p.layout], t, min(panelRows, k.first+k.rows-first), from, to)
 	}
 }

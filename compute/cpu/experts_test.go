@@ -63,7 +63,7 @@ func (b *bank) row(o *step, x []float32, e int) []float32 {
 		y := o.MatMul(x, b.one[i][e])
 		for j := range y.Width {
 			if b.Gate.Bias.Mem != nil {
-				mem(y).rows[j] += b.bias[i][e*y.Width+j]
+				o.ready(y).rows[j] += b.bias[i][e*y.Width+j]
 			}
 		}
 		return y
@@ -77,10 +77,10 @@ func (b *bank) row(o *step, x []float32, e int) []float32 {
 	case compute.GeGLU:
 		h = o.GeGLU(g, u)
 	case compute.ClampedSwiGLU:
-		clampGo(mem(g).rows, mem(u).rows, b.Limit)
+		clampGo(o.ready(g).rows, o.ready(u).rows, b.Limit)
 		h = o.SwiGLU(g, u)
 	}
-	return mem(product(2, h)).rows
+	return o.ready(product(2, h)).rows
 }
 
 // TestExpertsAreDenseLayersOfTheirRows: whoever else is in the step, a row gets the bits that matmuls and gates of dense layers
@@ -117,7 +117,7 @@ func TestExpertsAreDenseLayersOfTheirRows(t *testing.T) {
 								addScaled(want, b.row(o, m.row(i, width), int(routed.experts[i*chosen+j])), routed.weights[i*chosen+j])
 							}
 							addScaled(want, om.row(i, width), 1/(1+exp(-lm.rows[i])))
-							wantEqual(t, fmt.Sprint("row ", i), mem(y).row(i, width), want)
+							wantEqual(t, fmt.Sprint("row ", i), o.ready(y).row(i, width), want)
 						}
 						return y
 					})

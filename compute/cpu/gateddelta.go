@@ -26,20 +26,20 @@ const deltaBlock = 16
 // GatedDelta is independent work per sequence and value head.
 func (s *step) GatedDelta(b *compute.Batch, d compute.Delta, x, beta, alpha compute.Tensor, g compute.DeltaGates) compute.Tensor {
 	shape := d.Memory.Shape()
-	w := deltaRule{step: s, DeltaGates: g, DeltaShape: shape, x: mem(x), width: x.Width}
+	w := deltaRule{step: s, DeltaGates: g, DeltaShape: shape, x: s.ready(x), width: x.Width}
 	y, out := s.tensor(x.Rows, shape.ValueHeads*shape.HeadDim)
 	clearPadding(b, out, y.Width)
 	w.out, w.outWidth = out, y.Width
-	w.prepare(x.Rows, mem(beta), mem(alpha))
+	w.prepare(x.Rows, s.ready(beta), s.ready(alpha))
 	all := s.histories(b, d)
 	keys := make([][][]float32, len(all)) // of each sequence and page
 	for i := range all {
 		keys[i] = w.keysOf(&all[i])
 	}
-	s.pool.run(len(all)*shape.KeyHeads, func(_, i int) {
+	s.run(len(all)*shape.KeyHeads, func(_, i int) {
 		w.keepKeys(&all[i/shape.KeyHeads], keys[i/shape.KeyHeads], i%shape.KeyHeads)
 	})
-	s.pool.run(len(all)*shape.ValueHeads, func(thread, i int) {
+	s.run(len(all)*shape.ValueHeads, func(thread, i int) {
 		h := &all[i/shape.ValueHeads]
 		w.head(&s.deltas[thread], h, keys[i/shape.ValueHeads], i%shape.ValueHeads)
 	})

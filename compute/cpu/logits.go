@@ -14,7 +14,7 @@ func (s *step) Logits(b *compute.Batch, x compute.Tensor, w compute.Weight) comp
 	p, n := w.Mem.(*packed), len(b.Logits)
 	rows, m := s.tensor(n, x.Width)
 	for i, r := range b.Logits {
-		copy(m.row(i, x.Width), mem(x).row(int(r), x.Width))
+		copy(m.row(i, x.Width), s.ready(x).row(int(r), x.Width))
 	}
 	if p.layout.float {
 		return s.MatMul(rows, w)

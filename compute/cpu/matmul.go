@@ -2,36 +2,18 @@ package cpu
 
 import "memra/compute"
 
-// MatMul quantises the rows once, whoever asks, and splits the outputs over the threads. See dot.go for the order of sums.
+// MatMul quantises the rows once, whoever asks, and leaves the rest for later. See dot.go for the order of sums.
 func (s *step) MatMul(x compute.Tensor, w compute.Weight) compute.Tensor {
 	p := w.Mem.(*packed)
 	y, out := s.tensor(x.Rows, p.n)
 	if x.Rows == 0 { // no row asked for logits
 		return y
 	}
-	in := mem(x)
+	in := s.ready(x)
 	if !p.layout.float {
 		s.quantize(in, x.Rows, x.Width)
 	}
-	groups := ceilDiv(p.n, group)
-	span := s.span(p, groups, x.Rows)
-	s.pool.run(ceilDiv(groups, span), func(thread, i int) {
-		from, to := i*span, min(groups, (i+1)*span)
-		for first := 0; first < x.Rows; first += panelRows {
-			t := &s.tiles[thread]
-			t.rowTile = rowTile{k: x.Width}
-			if p.layout.float {
-				t.float = in.rows[first*x.Width:]
-			} else {
-				blocks := x.Width / blockLen
-				t.panel = in.panels[first/panelRows*blocks:][:blocks]
-			}
-			s.panel(out.rows[first*p.n:], p, t, min(panelRows, x.Rows-first), from, to)
-		}
-	})
-	if !w.Bias.IsZero() {
-		s.eachRow(x.Rows, func(r int) { s.kernels.add(out.row(r, p.n), out.row(r, p.n), values(w.Bias)) })
-	}
+	s.later(product{in: in, out: out, w: p, rows: x.Rows, bias: w.Bias})
 	return y
 }
 
@@ -42,8 +24,8 @@ type tileScratch struct {
 }
 
 // panel multiplies outputs [16*from, 16*to) by up to eight rows.
-func (s *step) panel(y []float32, p *packed, t *tileScratch, rows, from, to int) {
-	x, all := t.float, s.kernels.dot[p.layout]
+func (s *step) panel(y []float32, p *packed, all []tile, t *tileScratch, rows, from, to int) {
+	x := t.float
 	for g := from; g < to; g++ {
 		tiles := all
 		for r := 0; r < rows; r += t.rows {
@@ -84,7 +66,14 @@ func (s *step) quantize(b *buffer, rows, width int) {
 	}
 	blocks := width / blockLen
 	b.panels = s.at.panels.take(ceilDiv(rows, panelRows)*blocks, 1<<8)
-	s.eachRow(rows, func(r int) {
+	quantise := func(r int) {
 		s.kernels.quantizeRow(b.panels[r/panelRows*blocks:][:blocks], r%panelRows, b.row(r, width))
-	})
+	}
+	if rows <= panelRows { // siblings may wait for others
+		for r := range rows {
+			quantise(r)
+		}
+		return
+	}
+	s.eachRow(rows, quantise)
 }

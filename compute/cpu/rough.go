@@ -23,7 +23,7 @@ func (s *step) roughLogits(rows compute.Tensor, w compute.Weight) compute.Tensor
 	const more = 1.03 // quantising what is lost adds to its length at most 0.0223 of it; and products are rounded
 	y := s.MatMul(rows, w)
 	lost, m := s.tensor(rows.Rows, rows.Width)
-	r := &rough{w.Mem.(*packed), mem(y), lost, make([]float64, rows.Rows), 1, 0}
+	r := &rough{w.Mem.(*packed), s.ready(y), lost, make([]float64, rows.Rows), 1, 0}
 	s.eachRow(rows.Rows, func(i int) {
 		row := m.row(i, rows.Width)
 		mem(rows).lost(row, i)
@@ -45,7 +45,7 @@ func (s *step) measure(p *packed) bool {
 	from := p.measured
 	p.measured = min(groups, from+ceilDiv(groups, steps))
 	lengths := make([]float64, p.measured-from)
-	s.pool.run(len(lengths), func(_, i int) {
+	s.run(len(lengths), func(_, i int) {
 		row, g := make([]float32, p.k), from+i
 		for o := g * group; o < min(p.n, (g+1)*group); o++ {
 			p.row(row, o)
@@ -84,7 +84,7 @@ func (s *step) exact(r *rough, t *tileScratch, row int, token int32) float32 {
 func (s *step) drawRoughly(picks []sample.Pick, logits compute.Tensor, draws []sample.Draw) (all bool) {
 	y := logits.Mem.(*buffer)
 	drawn := make([]bool, len(draws))
-	s.pool.run(len(draws), func(thread, i int) {
+	s.run(len(draws), func(thread, i int) {
 		picks[i], drawn[i] = s.samplers[thread].DrawRough(y.row(i, logits.Width), y.rough.slack[i], draws[i], func(token int32) float32 {
 			return s.exact(y.rough, &s.tiles[thread], i, token)
 		})

@@ -30,7 +30,7 @@ func (m *rowMemory) Close() error { m.values = nil; return nil }
 func (s *step) Keep(m compute.RowMemory, x compute.Tensor, rows, places []int32) {
 	to := m.(*rowMemory)
 	for i, r := range rows {
-		copy(to.values[int(places[i])*to.width:][:to.width], mem(x).row(int(r), x.Width))
+		copy(to.values[int(places[i])*to.width:][:to.width], s.ready(x).row(int(r), x.Width))
 	}
 }
 

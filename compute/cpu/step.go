@@ -8,9 +8,13 @@ type step struct {
 	*Device
 	arenas [3]memory // of what comes before the layers, of even and of odd layers
 	at     *memory
-	turns  map[turned]turns
+	turned []turned // this step's
+	ropes  []*ropeCache
 	crowd  crowd   // of the last Experts
 	sorted sorting // of the last delta net
+
+	waiting []product
+	work    func(thread, i int) // pieceOfProducts, bound once
 
 	roughly bool // logits may be rough: nothing but tokens is drawn
 }
@@ -30,20 +34,12 @@ func (m *memory) reset() {
 	m.indices.reset()
 }
 
-// turns are the cosines and sines of a batch's rows, turned what they are of.
-type (
-	turns  struct{ cos, sin []float32 }
-	turned struct {
-		rope  *compute.Rope
-		batch *compute.Batch
-	}
-)
-
 // buffer is the memory of a tensor: its rows, and the same quantised once a matmul has asked for it. Of rough logits it has what is known.
 type buffer struct {
 	rows   []float32
 	panels []panelBlock
 	rough  *rough
+	waits  bool // for a product
 }
 
 // row is row r of a tensor of the given width.
@@ -54,12 +50,14 @@ func (s *step) begin() {
 		s.arenas[i].reset()
 	}
 	s.at = &s.arenas[0]
-	s.turns = map[turned]turns{}
+	s.turned = s.turned[:0]
 	s.sorted.batch = nil
+	s.waiting, s.work = s.waiting[:0], s.pieceOfProducts
 }
 
 // Layer moves on to the other arena, and ends what it held: the tensors of the layer before the last.
 func (s *step) Layer(i int) {
+	s.settle()
 	s.at = &s.arenas[1+i%2]
 	s.at.reset()
 }
@@ -78,12 +76,24 @@ func mem(t compute.Tensor) *buffer {
 	if b.rough != nil {
 		panic("cpu: an operation on logits that are known roughly; draw from them, or teach it as Scale was")
 	}
+	if b.waits {
+		panic("cpu: an operation on a product that waits; begin with a round of rows, or with ready")
+	}
 	return b
+}
+
+// ready is mem outside of rounds, which would have settled what waits.
+func (s *step) ready(t compute.Tensor) *buffer {
+	if t.Mem.(*buffer).waits {
+		s.settle()
+	}
+	return mem(t)
 }
 
 // eachRow runs work for rows [0, rows), those of a panel in one piece, so that threads do not write to one cache line. Few rows
 // do not wake a thread.
 func (s *step) eachRow(rows int, work func(r int)) {
+	s.settle()
 	if rows <= panelRows || s.pool.threads == 1 {
 		for r := range rows {
 			work(r)
@@ -99,7 +109,7 @@ func (s *step) eachRow(rows int, work func(r int)) {
 
 // eachDearRow is eachRow for rows that are worth a thread each, and that write to no panel.
 func (s *step) eachDearRow(rows int, work func(r int)) {
-	s.pool.run(rows, func(_, r int) { work(r) })
+	s.run(rows, func(_, r int) { work(r) })
 }
 
 // Embed: x = scale * w, one rounding.
@@ -180,15 +190,6 @@ func (s *step) QKNormRope(b *compute.Batch, q, k compute.Tensor, o compute.QK) (
 		}
 	})
 	return q, k
-}
-
-func (s *step) turnsOf(b *compute.Batch, r *compute.Rope) turns {
-	t, ok := s.turns[turned{r, b}]
-	if !ok {
-		t.cos, t.sin = r.Table(b.Positions)
-		s.turns[turned{r, b}] = t
-	}
-	return t
 }
 
 // AppendKV rounds to the cache's format.
