@@ -51,7 +51,7 @@ var dotAVX512 = map[*layout][]tile{
 }
 
 var dotAVX2 = map[*layout][]tile{
-	layoutQ8:   {quantised(4, dotQ8x4AVX2), quantised(2, dotQ8x2AVX2), quantised(1, dotQ8x1AVX2)},
+	layoutQ8:   {quantised(4, dotQ8x4AVX2), quantised(3, dotQ8x3AVX2), quantised(2, dotQ8x2AVX2), quantised(1, dotQ8x1AVX2)},
 	layoutQ4:   {quantised(4, dotQ4x4AVX2), quantised(2, dotQ4x2AVX2), quantised(1, dotQ4x1AVX2)},
 	layoutQ4M:  {quantised(4, dotQ4Mx4AVX2), quantised(2, dotQ4Mx2AVX2), quantised(1, dotQ4Mx1AVX2)},
 	layoutQ5:   {quantised(4, dotQ5x4AVX2), quantised(2, dotQ5x2AVX2), quantised(1, dotQ5x1AVX2)},

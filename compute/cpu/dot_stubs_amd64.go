@@ -404,6 +404,11 @@ func dotF32x1AVX512(y *float32, stride int, w *byte, x *float32, k int)
 //go:noescape
 func dotQ8x4AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
 
+// dotQ8x3AVX2 multiplies a group of packed outputs by 3 rows: see quantisedDot.
+//
+//go:noescape
+func dotQ8x3AVX2(y *float32, stride int, w *byte, q *int8, d *float32, blocks int)
+
 // dotQ8x2AVX2 multiplies a group of packed outputs by 2 rows: see quantisedDot.
 //
 //go:noescape

@@ -33,10 +33,17 @@ var avx2Constants = []struct {
 func every(w uint64) [4]uint64 { return [4]uint64{w, w, w, w} }
 
 func (*avx2) name() string           { return "AVX2" }
-func (*avx2) tiles() []int           { return []int{4, 2, 1} }
 func (*avx2) floatTiles() []int      { return []int{2, 1} }
 func (*avx2) lanes() int             { return 8 }
 func (*avx2) vector() reg.VecVirtual { return YMM() }
+
+// tiles: three rows are what two drafts make of one.
+func (*avx2) tiles(f format) []int {
+	if f.name == "Q8" {
+		return []int{4, 3, 2, 1}
+	}
+	return []int{4, 2, 1}
+}
 
 // columns: few rows leave registers for both halves of the outputs.
 func (*avx2) columns(f format, rows int) int {

@@ -14,7 +14,7 @@ type avx512 struct {
 }
 
 func (*avx512) name() string            { return "AVX512" }
-func (*avx512) tiles() []int            { return []int{8, 6, 5, 4, 3, 2, 1} }
+func (*avx512) tiles(format) []int      { return []int{8, 6, 5, 4, 3, 2, 1} }
 func (*avx512) floatTiles() []int       { return []int{4, 2, 1} }
 func (*avx512) lanes() int              { return 16 }
 func (*avx512) columns(format, int) int { return 1 }

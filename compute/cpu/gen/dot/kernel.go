@@ -11,7 +11,7 @@ import (
 // isa is what differs between instruction sets.
 type isa interface {
 	name() string
-	tiles() []int                   // rows of the kernels of quantised weights
+	tiles(f format) []int           // rows of the kernels of quantised weights
 	floatTiles() []int              // and of float ones
 	lanes() int                     // outputs in a register
 	columns(f format, rows int) int // registers of outputs at a time

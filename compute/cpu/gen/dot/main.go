@@ -20,7 +20,7 @@ func main() {
 	for _, set := range []isa{&avx512{}, &avx2{}} {
 		set.constants()
 		for _, f := range formats {
-			for _, rows := range set.tiles() {
+			for _, rows := range set.tiles(f) {
 				quantised(set, f, rows)
 			}
 		}
