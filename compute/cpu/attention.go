@@ -84,7 +84,9 @@ func (w *attention) divide() {
 	for w.heads = w.grouped; w.heads%2 == 0 && count < w.pool.threads; w.heads /= 2 {
 		count *= 2
 	}
-	w.pieces = make([]attendPiece, 0, count)
+	w.pieces = sized(w.step.pieces, count) // with the memory of those before
+	w.step.pieces = w.pieces
+	left := w.pieces
 	for _, run := range runs {
 		for head := 0; head < all; head += w.heads {
 			first, last := allSplits, allSplits
@@ -92,7 +94,8 @@ func (w *attention) divide() {
 				first, last = w.splits(run)
 			}
 			for split := first; split <= last; split++ {
-				w.pieces = append(w.pieces, attendPiece{run: run, head: head, split: split})
+				left[0].run, left[0].head, left[0].split = run, head, split
+				left = left[1:]
 			}
 		}
 	}

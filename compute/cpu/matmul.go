@@ -66,14 +66,13 @@ func (s *step) quantize(b *buffer, rows, width int) {
 	}
 	blocks := width / blockLen
 	b.panels = s.at.panels.take(ceilDiv(rows, panelRows)*blocks, 1<<8)
-	quantise := func(r int) {
-		s.kernels.quantizeRow(b.panels[r/panelRows*blocks:][:blocks], r%panelRows, b.row(r, width))
-	}
-	if rows <= panelRows { // siblings may wait for others
+	if rows <= panelRows { // others may wait meanwhile
 		for r := range rows {
-			quantise(r)
+			s.kernels.quantizeRow(b.panels, r, b.row(r, width))
 		}
 		return
 	}
-	s.eachRow(rows, quantise)
+	s.eachRow(rows, func(r int) {
+		s.kernels.quantizeRow(b.panels[r/panelRows*blocks:][:blocks], r%panelRows, b.row(r, width))
+	})
 }

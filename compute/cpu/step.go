@@ -13,6 +13,7 @@ type step struct {
 	crowd  crowd   // of the last Experts
 	sorted sorting // of the last delta net
 
+	pieces  []attendPiece // of the last Attention
 	waiting []product
 	work    func(thread, i int) // pieceOfProducts, bound once
 
@@ -129,16 +130,14 @@ func (s *step) Embed(b *compute.Batch, w compute.Weight, scale float32) compute.
 
 // AddNorm: the sum rounds once; the norm is sumSquares, normScale, scale.
 func (s *step) AddNorm(x, y compute.Tensor, g compute.Vector, eps float32) (sum, n compute.Tensor) {
-	sum = x
-	if !y.IsZero() {
-		sum, _ = s.tensor(x.Rows, x.Width)
+	if y.IsZero() {
+		return x, s.Norm(x, g, eps)
 	}
+	sum, sm := s.tensor(x.Rows, x.Width)
 	n, nm := s.tensor(x.Rows, x.Width)
 	s.eachRow(x.Rows, func(r int) {
-		row := mem(sum).row(r, x.Width)
-		if !y.IsZero() {
-			s.kernels.add(row, mem(x).row(r, x.Width), mem(y).row(r, x.Width))
-		}
+		row := sm.row(r, x.Width)
+		s.kernels.add(row, mem(x).row(r, x.Width), mem(y).row(r, x.Width))
 		s.norm(nm.row(r, x.Width), row, values(g), eps)
 	})
 	return sum, n
