@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"memra/compute"
-)
+import "memra/compute"
 
 // While a step runs, the next one is made and begun, where it is known what that computes whatever the first one says: one more row of
 // each sequence that decodes. Their tokens are compute.Drawn; everything else of a row is known. So the device has no gap between two steps. A
@@ -14,6 +12,7 @@ func (s *scheduler) ahead(of *step) *step {
 		return nil
 	}
 	var order []*sequence
+	var drawn []int32 // their tokens
 	known := 0
 	for _, c := range of.chunks {
 		q := c.sequence
@@ -25,7 +24,7 @@ func (s *scheduler) ahead(of *step) *step {
 		}
 		known++
 		if q.done.Generated+1 < q.request.Limit {
-			order = append(order, q)
+			order, drawn = append(order, q), append(drawn, compute.Drawn(c.from))
 		}
 	}
 	if known < len(s.running) || len(order) == 0 || !s.drafts.quiet(order) {
@@ -42,12 +41,8 @@ func (s *scheduler) ahead(of *step) *step {
 			return nil
 		}
 	}
-	at := map[*sequence]int{}
-	for _, c := range of.chunks {
-		at[c.sequence] = c.from
-	}
-	for _, q := range order {
-		q.rows, q.ahead, q.drafts = 1, true, []int32{compute.Drawn(at[q])}
+	for i, q := range order {
+		q.rows, q.ahead, q.drafts = 1, true, drawn[i:i+1]
 	}
 	s.turn++
 	st := s.pack(order)

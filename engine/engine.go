@@ -158,29 +158,22 @@ func (e *Engine) step(took func(time.Time) time.Duration) bool {
 	return true
 }
 
-// news reports whether something was posted, or the engine closed.
-func (e *Engine) news() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.inbox) > 0 || e.closed
-}
-
-// land has no step under way.
+// land waits for the step that is under way, if there is one.
 func (e *Engine) land() {
 	if f := e.under(); f != nil {
 		e.finish(f, time.Since)
 	}
 }
 
-// read does what was posted, between two steps, and reports whether the engine is closed.
+// read does what was posted, while no step is under way, and reports whether the engine is closed.
 func (e *Engine) read() bool {
-	if e.news() {
-		e.land()
-	}
 	e.mu.Lock()
 	inbox, closed := e.inbox, e.closed
 	e.inbox = nil
 	e.mu.Unlock()
+	if len(inbox) > 0 || closed {
+		e.land()
+	}
 	for _, f := range inbox {
 		f()
 	}

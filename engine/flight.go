@@ -60,6 +60,13 @@ func (e *Engine) ahead(of *flight) *flight {
 	return f
 }
 
+// news reports whether something was posted, or the engine closed.
+func (e *Engine) news() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.inbox) > 0 || e.closed
+}
+
 // begin begins a step. What comes of padding stands at the end of what comes of draws.
 func (e *Engine) begin(st *step) *flight {
 	f := &flight{step: st, began: time.Now()}

@@ -124,16 +124,7 @@ func (s *Speculator) Forward(b *compute.Batch, v *state.View, shares []Share) fu
 func (s *Speculator) Draft(decoding int, asks []*Ask) error {
 	s.settle()
 	s.last = round{}
-	var able []*Ask
-	free := false
-	for _, a := range asks {
-		a.Depth, a.Drafts = 0, a.Drafts[:0]
-		q := a.Sequence
-		if q.paid, q.free = a.memory().Sight(a.Tokens); max(q.paid, q.free) != None && min(a.Most, s.most) > 0 {
-			able = append(able, a)
-			free = free || q.free != None
-		}
-	}
+	able, free := s.able(asks)
 	if len(able) == 0 {
 		return nil
 	}
@@ -163,15 +154,7 @@ func (s *Speculator) Await() error { return s.drafter.Await() }
 // Quiet reports whether Draft would guess nothing, and if so counts a step without guesses. It is asked before the last step has ended: what its rows
 // draw comes after the asks' tokens, and is not known. So what a text says of the tokens before has to do.
 func (s *Speculator) Quiet(decoding int, asks []*Ask) bool {
-	var able []*Ask
-	free := false
-	for _, a := range asks {
-		q := a.Sequence
-		if q.paid, q.free = a.memory().Sight(a.Tokens); max(q.paid, q.free) != None && min(a.Most, s.most) > 0 {
-			able = append(able, a)
-			free = free || q.free != None
-		}
-	}
+	able, free := s.able(asks)
 	if len(able) == 0 {
 		return true
 	}
@@ -187,6 +170,19 @@ func (s *Speculator) Quiet(decoding int, asks []*Ask) bool {
 	s.last = round{decoding: decoding}
 	s.idle++
 	return true
+}
+
+// able are the asks for which something could be guessed, and whether any of that takes no time.
+func (s *Speculator) able(asks []*Ask) (able []*Ask, free bool) {
+	for _, a := range asks {
+		a.Depth, a.Drafts = 0, a.Drafts[:0]
+		q := a.Sequence
+		if q.paid, q.free = a.memory().Sight(a.Tokens); max(q.paid, q.free) != None && min(a.Most, s.most) > 0 {
+			able = append(able, a)
+			free = free || q.free != None
+		}
+	}
+	return able, free
 }
 
 // due reports whether it is time to try what does not seem to pay.
