@@ -223,6 +223,47 @@ func TestDraftingStopsWhereItDoesNotPayAndIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A step may be begun before the last one's tokens are known where nothing would be guessed after them: not while guesses pay, and with a look now and
+// then at whether they do, without which nobody would notice.
+func TestStepsAreBegunAheadWhereNothingWouldBeGuessed(t *testing.T) {
+	ahead := func(s *Speculator, q *Sequence, rounds, right int, dear float64) (quiet int) {
+		for range rounds {
+			if s.Quiet(1, []*Ask{{Sequence: q, Tokens: []int32{1}, Most: 4}}) {
+				quiet++
+				s.Took(1, time.Millisecond)
+			} else {
+				play(s, q, 1, right, dear)
+			}
+		}
+		return quiet
+	}
+	s := New(fixed{}, 4, exact)
+	q := s.Begin()
+	for _, c := range []struct {
+		name        string
+		rounds      int
+		right       int
+		dear        float64
+		least, most int // that are quiet
+	}{
+		{"guesses that come true", 200, 4, 0.1, 0, 10},
+		{"at first, guesses that do not", 200, 0, 0.5, 0, 200},
+		{"guesses that do not", 4000, 0, 0.5, 3000, 3600}, // every eighth step is a look
+		{"guesses that do again, until that is noticed", 4000, 4, 0.1, 0, 4000},
+		{"and when it is", 200, 4, 0.1, 0, 10},
+	} {
+		if n := ahead(s, q, c.rounds, c.right, c.dear); n < c.least || n > c.most {
+			t.Errorf("%s: %d of %d steps may be begun ahead, want %d to %d", c.name, n, c.rounds, c.least, c.most)
+		}
+	}
+	if s := New(fixed{}, 4, exact).Always(); ahead(s, s.Begin(), 50, 0, 0.5) > 0 {
+		t.Error("a step is begun ahead where guesses are always made")
+	}
+	if s := New(fixed{}, 0, exact); ahead(s, s.Begin(), 50, 0, 0.5) < 50 {
+		t.Error("a step waits for the one before where nothing is ever guessed")
+	}
+}
+
 // heldUp takes a tenth of a millisecond to guess, but once a second.
 type heldUp struct {
 	fixed
