@@ -208,8 +208,10 @@ func (s *step) rope(r *compute.Rope, b *compute.Batch) pointer {
 	return t.at
 }
 
-// forget has the rotary tables lack what a step that is not computed would have filled in.
+// forget has the rotary tables lack what a step that is not computed would have filled in, and gives its turn in the host's memory to the next: the
+// other one may belong to a step under way.
 func (s *step) forget() {
+	s.inputs.turn, s.fills.turn = 1-s.inputs.turn, 1-s.fills.turn
 	for _, filled := range s.filling {
 		*filled = false
 	}

@@ -157,6 +157,14 @@ func TestAStepIsBegunBehindTheOneThatRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if n%3 == 0 { // or one that fails before it has begun
+			if _, err := d.Run(func(ops compute.Ops) compute.Tensor {
+				ops.(*step).fail(compute.ErrMemory)
+				return compute.Tensor{}
+			}); err == nil {
+				t.Fatal("no error")
+			}
+		}
 		var next func() ([]sample.Pick, error)
 		if n%7 == 3 { // with nothing under way
 			next = under
