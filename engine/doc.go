@@ -25,6 +25,12 @@
 // gets its answer. A row that gives no token fails its request alone. A step that fails is tried again, sequence by sequence, and
 // those fail whose rows do.
 //
+// # Steps that overlap
+//
+// A device with a queue (compute.Overlapping) has the next step before it ends the one that runs (flight.go): scheduler.ahead makes it of the one
+// before, without plan, where that is known: a row more of each sequence that decodes, of tokens that only the device has yet (ahead.go). hear then finds
+// the state a row ahead of the tokens (sequence.ahead). Whatever comes from outside waits until nothing is under way (read, land).
+//
 // # Where the cache and the drafters come in
 //
 // Sequences begin, and resume, with what the tree of prefixes has of their tokens (prefix.go). They offer it their pages after every

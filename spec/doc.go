@@ -7,6 +7,7 @@
 //	q := sp.Begin()                                     // of one sequence
 //	err := sp.Draft(decoding, []*spec.Ask{{Sequence: q, Tokens: tokens, Most: 8, Draw: draw}})
 //	...                                                 // a step computes the last token and the ask's Drafts, each row with its draw
+//	err = sp.Await()                                    // once it has been begun: the last guesses are known
 //	sp.Verified(q, drafted, accepted)                   // those that came out as drawn
 //	sp.Took(rows, duration)
 //
