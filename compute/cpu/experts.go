@@ -21,8 +21,8 @@ func (s *step) Experts(x compute.Tensor, r compute.Routes, e compute.Experts, sh
 	hidden := e.Gate.Rows
 	g, u := s.rowsOf(c, hidden), s.rowsOf(c, hidden)
 	s.eachCompany(c, gate, func(thread int, k company, from, to int) {
-		s.multiply(thread, g.rows, in, gate[k.expert], k, from, to)
-		s.multiply(thread, u.rows, in, up[k.expert], k, from, to)
+		s.multiply(thread, g.rows, in, gate[k.expert], k.first, k.rows, from, to)
+		s.multiply(thread, u.rows, in, up[k.expert], k.first, k.rows, from, to)
 		first, last := from*group, min(to*group, hidden)
 		for i := k.first; i < k.first+k.rows; i++ {
 			gi, ui := g.row(i, hidden)[first:last], u.row(i, hidden)[first:last]
@@ -36,7 +36,7 @@ func (s *step) Experts(x compute.Tensor, r compute.Routes, e compute.Experts, sh
 	}
 	d := s.rowsOf(c, e.Down.Rows)
 	s.eachCompany(c, down, func(thread int, k company, from, to int) {
-		s.multiply(thread, d.rows, g, down[k.expert], k, from, to)
+		s.multiply(thread, d.rows, g, down[k.expert], k.first, k.rows, from, to)
 		first, last := from*group, min(to*group, e.Down.Rows)
 		for i := k.first; i < k.first+k.rows; i++ {
 			s.addBias(d.row(i, e.Down.Rows)[first:last], e.Down.Bias, k.expert*e.Down.Rows+first)
@@ -222,19 +222,4 @@ func (s *step) eachCompany(c *crowd, weights []*packed, work func(thread int, k 
 		j := c.jobs[i]
 		work(thread, c.companies[j.company], j.from, j.to)
 	})
-}
-
-// multiply gives the products of a company's rows with outputs [16*from, 16*to) of its expert, at the rows' places in y.
-func (s *step) multiply(thread int, y []float32, in *buffer, p *packed, k company, from, to int) {
-	blocks := p.k / blockLen
-	for first := k.first; first < k.first+k.rows; first += panelRows {
-		t := &s.tiles[thread]
-		t.rowTile = rowTile{k: p.k}
-		if p.layout.float {
-			t.float = in.rows[first*p.k:]
-		} else {
-			t.panel = in.panels[first/panelRows*blocks:][:blocks]
-		}
-		s.panel(y[first*p.n:], p, s.kernels.dot[p.layout], t, min(panelRows, k.first+k.rows-first), from, to)
-	}
 }

@@ -23,9 +23,23 @@ type tileScratch struct {
 	last [panelRows * group]float32
 }
 
+// multiply gives the products of rows, so many from one on, which begins a panel, with outputs [16*from, 16*to). Each has its place in y.
+func (s *step) multiply(thread int, y []float32, in *buffer, p *packed, first, rows, from, to int) {
+	t, blocks := &s.tiles[thread], p.k/blockLen
+	for end := first + rows; first < end; first += panelRows {
+		t.rowTile = rowTile{k: p.k}
+		if p.layout.float {
+			t.float = in.rows[first*p.k:]
+		} else {
+			t.panel = in.panels[first/panelRows*blocks:][:blocks]
+		}
+		s.panel(y[first*p.n:], p, t, min(panelRows, end-first), from, to)
+	}
+}
+
 // panel multiplies outputs [16*from, 16*to) by up to eight rows.
-func (s *step) panel(y []float32, p *packed, all []tile, t *tileScratch, rows, from, to int) {
-	x := t.float
+func (s *step) panel(y []float32, p *packed, t *tileScratch, rows, from, to int) {
+	x, all := t.float, s.kernels.dot[p.layout]
 	for g := from; g < to; g++ {
 		tiles := all
 		for r := 0; r < rows; r += t.rows {

@@ -11,7 +11,6 @@ type product struct {
 	bias         compute.Vector
 	groups, span int // of outputs; of a piece
 	pieces       int
-	tiles        []tile
 }
 
 // later has a product wait. Its rows are quantised.
@@ -19,7 +18,6 @@ func (s *step) later(p product) {
 	p.groups = ceilDiv(p.w.n, group)
 	p.span = s.span(p.w, p.groups, p.rows)
 	p.pieces = ceilDiv(p.groups, p.span)
-	p.tiles = s.kernels.dot[p.w.layout]
 	p.out.waits = true
 	s.waiting = append(s.waiting, p)
 }
@@ -52,16 +50,7 @@ func (s *step) pieceOfProducts(thread, i int) {
 		n++
 	}
 	from, to := i*p.span, min(p.groups, (i+1)*p.span)
-	t, blocks := &s.tiles[thread], p.w.k/blockLen
-	for first := 0; first < p.rows; first += panelRows {
-		t.rowTile = rowTile{k: p.w.k}
-		if p.w.layout.float {
-			t.float = p.in.rows[first*p.w.k:]
-		} else {
-			t.panel = p.in.panels[first/panelRows*blocks:][:blocks]
-		}
-		s.panel(p.out.rows[first*p.w.n:], p.w, p.tiles, t, min(panelRows, p.rows-first), from, to)
-	}
+	s.multiply(thread, p.out.rows, p.in, p.w, 0, p.rows, from, to)
 }
 
 // run is a round of the pool, after the products that wait.
