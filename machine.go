@@ -146,13 +146,8 @@ func (m *machine) run(b *compute.Batch, draws []sample.Draw, sequences ...*state
 
 // begin begins such a step, behind the one that runs where the device takes it in before that has ended: wait for that one then.
 func (m *machine) begin(b *compute.Batch, draws []sample.Draw, sequences ...*state.Sequence) (wait func() ([]sample.Pick, error), err error) {
-	d, ok := m.device.(compute.Overlapping)
-	if !ok {
-		picks, err := m.run(b, draws, sequences...)
-		return func() ([]sample.Pick, error) { return picks, nil }, err
-	}
 	view := m.pool.View(sequences...)
-	return d.Start(func(ops compute.Ops) compute.Tensor { return m.model.Forward(ops, b, view) }, draws)
+	return compute.Start(m.device, func(ops compute.Ops) compute.Tensor { return m.model.Forward(ops, b, view) }, draws)
 }
 
 // logitRows is the most rows of a step that may ask for logits: 128 KiB of them a row of the largest step, and a row for each sequence.

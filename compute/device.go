@@ -91,6 +91,15 @@ type Overlapping interface {
 	Start(forward func(Ops) Tensor, draws []sample.Draw) (wait func() ([]sample.Pick, error), err error)
 }
 
+// Start begins a step where the device is Overlapping. Any other computes it at once; wait then returns what came of it.
+func Start(d Device, forward func(Ops) Tensor, draws []sample.Draw) (wait func() ([]sample.Pick, error), err error) {
+	if o, ok := d.(Overlapping); ok {
+		return o.Start(forward, draws)
+	}
+	picks, err := d.Sample(forward, draws)
+	return func() ([]sample.Pick, error) { return picks, nil }, err
+}
+
 // CheckDraws reports the first draw that rows of logits could not answer.
 func CheckDraws(draws []sample.Draw, logits Tensor) error {
 	if len(draws) != logits.Rows {

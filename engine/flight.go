@@ -7,7 +7,7 @@ import (
 	"memra/sample"
 )
 
-// flight is a step that has been begun, or will be when it is waited for, where the device computes one at a time.
+// flight is a step that has been begun, and computed where the device does one at a time.
 type flight struct {
 	*step
 	wait  func() ([]sample.Pick, error)
@@ -73,12 +73,8 @@ func (e *Engine) begin(st *step) *flight {
 	st.pad(e.config.Device, e.scheduler.limits)
 	view := e.config.Pool.View(st.states...)
 	forward := e.scheduler.drafts.forward(e.config.Model, st, view)
-	if d, ok := e.config.Device.(compute.Overlapping); ok {
-		if f.wait, f.err = d.Start(forward, st.draws); f.err != nil {
-			f.wait = func() ([]sample.Pick, error) { return nil, f.err }
-		}
-	} else {
-		f.wait = func() ([]sample.Pick, error) { return e.config.Device.Sample(forward, st.draws) }
+	if f.wait, f.err = compute.Start(e.config.Device, forward, st.draws); f.err != nil {
+		f.wait = func() ([]sample.Pick, error) { return nil, f.err }
 	}
 	return f
 }

@@ -418,7 +418,7 @@ func (h *Head) begin(depth int, asks []*Ask, b *compute.Batch, memory compute.Ro
 	if err != nil {
 		return nil, fmt.Errorf("spec: choosing what may be guessed: %w", err)
 	}
-	forward := func(ops compute.Ops) compute.Tensor {
+	g.wait, err = compute.Start(h.device, func(ops compute.Ops) compute.Tensor {
 		if late.Rows() > 0 {
 			h.layer.Remember(ops, late, ops.Kept(h.kept, waited), view)
 		}
@@ -431,12 +431,7 @@ func (h *Head) begin(depth int, asks []*Ask, b *compute.Batch, memory compute.Ro
 			ops.Choose(h.choice, chosen, tokens)
 		}
 		return ops.MatMulChosen(next, h.choice)
-	}
-	if d, ok := h.device.(compute.Overlapping); ok {
-		g.wait, err = d.Start(forward, draws)
-	} else {
-		g.wait = func() ([]sample.Pick, error) { return h.device.Sample(forward, draws) }
-	}
+	}, draws)
 	if err != nil {
 		return nil, fmt.Errorf("spec: a guess of the model's own layer: %w", err)
 	}

@@ -48,8 +48,8 @@ func TestAChunkOfAStepSaysWhereItsRowsAndPagesAre(t *testing.T) {
 					t.Errorf("the longest chunk has %d rows, want %d", in.longest, c.longest)
 				}
 				for _, c := range s.inputs.chunks {
-					if in.at >= c.at && in.at < c.at+pointer(len(c.host[s.inputs.turn])) {
-						got = slices.Clone(unsafe.Slice((*chunkEntry)(unsafe.Pointer(&c.host[s.inputs.turn][in.at-c.at])), b.Rows()))
+					if in.at >= c.at && in.at < c.at+pointer(len(c.host[s.inputs.place])) {
+						got = slices.Clone(unsafe.Slice((*chunkEntry)(unsafe.Pointer(&c.host[s.inputs.place][in.at-c.at])), b.Rows()))
 					}
 				}
 				return compute.Tensor{}

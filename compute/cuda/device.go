@@ -45,7 +45,7 @@ type Device struct {
 	gate        pointer // counter of programs
 	step        step
 	drawn       pointer      // the answers of the last step that drew
-	under       [2]under     // steps under way, in turn
+	under       [2]under     // places for steps under way
 	turn        int          // the number of the last
 	code        pinnedBuffer // of a program, on its way
 	fault       error        // sticky: the context is of no more use

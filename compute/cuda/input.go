@@ -11,13 +11,13 @@ import (
 )
 
 // inputs is what a step reads from the host: pieces of pinned memory, each with its place on the device. They are copied before
-// the step's first launch, so launches know addresses and not values. Equal sequences of pieces get equal addresses. The host has two of each in
-// turn: one may still be on its way when the next step is recorded.
+// the step's first launch, so launches know addresses and not values. Equal sequences of pieces get equal addresses. The host has two of each: one may still
+// be on its way when the next step is recorded.
 type inputs struct {
 	chunks []inputChunk
 	chunk  int
 	used   []int // of each chunk
-	turn   int
+	place  int   // of the host's two
 }
 
 type inputChunk struct {
@@ -30,9 +30,9 @@ func (in *inputs) take(d *Device, n int) ([]byte, pointer, error) {
 	n = roundUp(max(n, 1), 256)
 	for ; in.chunk < len(in.chunks); in.chunk++ {
 		c := in.chunks[in.chunk]
-		if u := in.used[in.chunk]; u+n <= len(c.host[in.turn]) {
+		if u := in.used[in.chunk]; u+n <= len(c.host[in.place]) {
 			in.used[in.chunk] += n
-			return c.host[in.turn][u : u+n], c.at + pointer(u), nil
+			return c.host[in.place][u : u+n], c.at + pointer(u), nil
 		}
 	}
 	bytes := max(n, 1<<20)
@@ -48,11 +48,11 @@ func (in *inputs) take(d *Device, n int) ([]byte, pointer, error) {
 		return nil, 0, err
 	}
 	in.chunks, in.used = append(in.chunks, inputChunk{host, at}), append(in.used, n)
-	return host[in.turn][:n], at, nil
+	return host[in.place][:n], at, nil
 }
 
-func (in *inputs) reset() {
-	in.chunk, in.turn = 0, 1-in.turn
+func (in *inputs) reset(place int) {
+	in.chunk, in.place = 0, place
 	clear(in.used)
 }
 
@@ -60,7 +60,7 @@ func (in *inputs) reset() {
 func (in *inputs) send(d *Device) error {
 	for i, c := range in.chunks {
 		if in.used[i] > 0 {
-			if err := check(d.driver, d.driver.copyIn(c.at, unsafe.Pointer(&c.host[in.turn][0]), in.used[i], d.stream), "cuMemcpyHtoDAsync(%d bytes)", in.used[i]); err != nil {
+			if err := check(d.driver, d.driver.copyIn(c.at, unsafe.Pointer(&c.host[in.place][0]), in.used[i], d.stream), "cuMemcpyHtoDAsync(%d bytes)", in.used[i]); err != nil {
 				return err
 			}
 		}
@@ -208,10 +208,8 @@ func (s *step) rope(r *compute.Rope, b *compute.Batch) pointer {
 	return t.at
 }
 
-// forget has the rotary tables lack what a step that is not computed would have filled in, and gives its turn in the host's memory to the next: the
-// other one may belong to a step under way.
+// forget has the rotary tables lack what a step that is not computed would have filled in.
 func (s *step) forget() {
-	s.inputs.turn, s.fills.turn = 1-s.inputs.turn, 1-s.fills.turn
 	for _, filled := range s.filling {
 		*filled = false
 	}

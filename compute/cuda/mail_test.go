@@ -13,7 +13,7 @@ import (
 func drafted(t *testing.T, d *Device, forward func(compute.Ops, *compute.Batch) compute.Tensor, b *compute.Batch) *mailing {
 	t.Helper()
 	s := &d.step
-	s.reset()
+	s.reset(0)
 	forward(s, b)
 	if s.fillIn(); s.err != nil {
 		t.Fatal(s.err)

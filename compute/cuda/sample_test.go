@@ -294,7 +294,7 @@ func BenchmarkDraws(b *testing.B) {
 					for b.Loop() {
 						if err := d.owner.do(func() error {
 							s := &d.step
-							s.reset()
+							s.reset(0)
 							draws := make([]sample.Draw, rows)
 							for i := range draws {
 								draws[i] = c.draw

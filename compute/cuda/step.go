@@ -88,14 +88,14 @@ func (d *Device) Kernels() (n int) {
 	return n
 }
 
-// reset begins a step anew.
-func (s *step) reset() {
+// reset begins a step anew, with one of the host's two places for what it reads.
+func (s *step) reset(place int) {
 	for i := range s.arenas {
 		s.arenas[i].reset()
 	}
 	s.at = &s.arenas[0]
-	s.inputs.reset()
-	s.fills.reset()
+	s.inputs.reset(place)
+	s.fills.reset(place)
 	s.launches, s.buffers, s.moves, s.appended, s.err = s.launches[:0], s.buffers[:0], s.moves[:0], s.appended[:0], nil
 	s.filling = s.filling[:0]
 	s.siblings.all, s.taken, s.rows = s.siblings.all[:0], s.taken[:0], 0

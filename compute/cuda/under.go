@@ -27,8 +27,8 @@ type piece struct {
 
 // Start begins one step. See compute.Overlapping. forward runs by the owner: it must not call the device's methods.
 //
-// What a step reads from the host lies in one of two pieces of pinned memory in turn, and so does what it brings back. All else lies where every
-// step has it: the stream does one after the other.
+// What a step reads from the host lies in one of two pieces of pinned memory, its own until it is waited for, and so does what it brings back. All else
+// lies where every step has it: the stream does one after the other.
 func (d *Device) Start(forward func(compute.Ops) compute.Tensor, draws []sample.Draw) (wait func() ([]sample.Pick, error), err error) {
 	var u *under
 	var a asked
@@ -67,7 +67,7 @@ func (d *Device) begin(record func(s *step) []piece) (*under, error) {
 	}
 	d.turn++
 	u, s := &d.under[i], &d.step
-	s.reset()
+	s.reset(i)
 	pieces := record(s)
 	if s.fillIn(); s.err != nil {
 		s.forget()
