@@ -25,6 +25,8 @@ func (s *scheduler) ahead(of *step) *step {
 		known++
 		if q.done.Generated+1 < q.request.Limit {
 			order, drawn = append(order, q), append(drawn, compute.Drawn(c.from))
+		} else if len(s.waiting) > 0 { // it ends, and somebody has its place in the next step
+			return nil
 		}
 	}
 	if known < len(s.running) || len(order) == 0 || !s.drafts.quiet(order) {

@@ -100,6 +100,42 @@ func TestARowBehindTheEndIsNobodys(t *testing.T) {
 	}
 }
 
+// Where an end is known beforehand, whoever waits has the place in the very next step.
+func TestAPlaceThatBecomesFreeIsTakenAtOnce(t *testing.T) {
+	steps := func(d compute.Device) {
+		z := roomy
+		z.sequences = 2
+		e := open(t, d, tiny.Qwen35(1, gguf.Q8_0), z)
+		var answers []*Answer
+		if err := e.Between(func() error { // so that all begin together
+			for i, limit := range []int{10, 40, 20, 15} {
+				a, err := newAnswer(e, &Request{Tokens: random(uint64(i), 1), Limit: limit})
+				if err != nil {
+					return err
+				}
+				e.take(a)
+				answers = append(answers, a)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range answers {
+			if _, err := read(a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.Close()
+	}
+	inTurn := 0
+	steps(&faulty{Device: processor(t, 1), step: func([]sample.Draw) error { inTurn++; return nil }})
+	ahead := &overlap.Device{Device: processor(t, 1)}
+	steps(ahead)
+	if ahead.Begun != inTurn || ahead.Ahead < inTurn/2 {
+		t.Errorf("%d steps, of which %d were begun ahead; in turn they are %d", ahead.Begun, ahead.Ahead, inTurn)
+	}
+}
+
 // What is asked of an engine finds no step under way.
 func TestNothingIsUnderWayBetweenSteps(t *testing.T) {
 	d := &overlap.Device{Device: processor(t, 1)}
