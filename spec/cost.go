@@ -118,6 +118,14 @@ func (m *meter) beyond(i, size int) float64 {
 	return y + max(0, slope)*(float64(size)-x)
 }
 
+// atLeast is the time of a size, where sizes beyond those that are known took no longer.
+func (m *meter) atLeast(size int) float64 {
+	if last := len(m.sizes) - 1; last >= 0 {
+		size = min(size, m.sizes[last])
+	}
+	return m.of(size)
+}
+
 // guesses is how long guessing a token for each of some sequences takes. The first guess of a step takes longer than further ones, for there
 // are rows to remember: how much is known from steps that have both, whatever else computes on the machine then.
 type guesses struct {

@@ -207,7 +207,7 @@ func play(s *Speculator, q *Sequence, rounds, right int, dear float64) (drafted 
 func TestDraftingStopsWhereItDoesNotPayAndIsTriedAgain(t *testing.T) {
 	s := New(fixed{}, 4, exact)
 	q := s.Begin()
-	if n := play(s, q, 100, 4, 0.1); n < 90 {
+	if n := play(s, q, 100, 4, 0.1); n < 85 {
 		t.Errorf("drafts that come true: %d of 100 rounds have some, want nearly all", n)
 	}
 	play(s, q, 100, 0, 0.5) // some rounds to learn that they do not
@@ -246,9 +246,9 @@ func TestStepsAreBegunAheadWhereNothingWouldBeGuessed(t *testing.T) {
 		dear        float64
 		least, most int // that are quiet
 	}{
-		{"guesses that come true", 200, 4, 0.1, 0, 10},
+		{"guesses that come true", 200, 4, 0.1, 0, 16},
 		{"at first, guesses that do not", 200, 0, 0.5, 0, 200},
-		{"guesses that do not", 4000, 0, 0.5, 3000, 3600}, // every eighth step is a look
+		{"guesses that do not", 4000, 0, 0.5, 3900, 3990}, // some are tries
 		{"guesses that do again, until that is noticed", 4000, 4, 0.1, 0, 4000},
 		{"and when it is", 200, 4, 0.1, 0, 10},
 	} {

@@ -23,7 +23,9 @@ type Speculator struct {
 	last    round
 	drafted int  // steps in a row with drafts
 	until   int  // so many of them one has none
-	doubt   bool // the last step without was not what such steps are known to take
+	look    int  // steps without that are still to come, so that it is known what they take
+	bare    int  // steps in a row without, up to the last
+	doubt   bool // the last of them was not what such steps are known to take
 	idle    int  // times in a row that no draft was made, though some could have been
 	wait    int  // such times until the next try
 	trying  int  // steps of a try that are still to come, now or as soon as none seem to pay
@@ -51,8 +53,9 @@ const (
 	tries       = 4    // steps of a try, at least
 	preparation = 0.1  // seconds
 	rare        = 8    // times that nothing pays between two looks at whether it still does not
-	soon        = 8    // steps with drafts until one has none, so that it is known what such a step takes, when drafts begin to pay
+	soon        = 8    // steps with drafts until a few have none, so that it is known what such steps take, when drafts begin to pay
 	plainly     = 40   // and later
+	looks       = 2    // the few: the first of them is no measure, for it was not begun while the one before ran
 )
 
 // New makes a speculator of drafts up to a depth, for a device that pads steps (compute.Device.Padded).
@@ -129,7 +132,12 @@ func (s *Speculator) Draft(decoding int, asks []*Ask) error {
 		return nil
 	}
 	s.last.decoding = decoding
-	if s.idle%rare != 0 && !s.due() && !free && !s.always { // nothing new is known
+	switch {
+	case s.always:
+	case s.look > 0:
+		s.look--
+		return nil
+	case s.idle%rare != 0 && !s.due() && !free: // nothing new is known
 		s.idle++
 		return nil
 	}
@@ -158,17 +166,25 @@ func (s *Speculator) Quiet(decoding int, asks []*Ask) bool {
 	if len(able) == 0 {
 		return true
 	}
-	if s.always || s.idle == 0 || s.idle%rare == 0 || s.due() || !s.steps.sure(s.padded(decoding)) {
+	switch {
+	case s.always:
 		return false
-	}
-	if p := s.prices(decoding); free {
-		if _, pays := depths(decoding, s.choices(decoding, able, p, true), p); pays {
-			return false
+	case !s.steps.sure(s.padded(decoding)): // but by steps without guesses
+	case s.look > 0:
+		s.look--
+	case s.idle == 0 || s.due():
+		return false
+	default:
+		if free || s.idle%rare == 0 {
+			p := s.prices(decoding)
+			if _, pays := depths(decoding, s.choices(decoding, able, p, true), p); pays {
+				return false
+			}
 		}
+		s.idle++
 	}
 	s.settle()
 	s.last = round{decoding: decoding}
-	s.idle++
 	return true
 }
 
@@ -214,7 +230,7 @@ func (s *Speculator) choose(decoding int, asks []*Ask) {
 	case pays:
 		s.idle, s.wait = 0, patience
 		if s.drafted++; s.drafted > s.until || s.drafted > 1 && s.account.sinks() || s.doubt {
-			s.drafted, s.until = 0, min(2*s.until, plainly)
+			s.drafted, s.until, s.look = 0, min(2*s.until, plainly), looks-1
 			return
 		}
 	case s.account.balance > 0 && s.trying > 0:
@@ -228,7 +244,7 @@ func (s *Speculator) choose(decoding int, asks []*Ask) {
 		return
 	}
 	if try {
-		chosen = fewest(decoding, choices, s.round)
+		chosen = s.boldest(decoding, choices, p)
 	}
 	for i, a := range asks {
 		a.Depth = chosen[i]
@@ -239,6 +255,16 @@ func (s *Speculator) choose(decoding int, asks []*Ask) {
 	if s.last.try = try; s.last.hoped < (gain-1)*float64(decoding) { // however little rows took
 		s.trying = min(s.trying, tries-1)
 	}
+}
+
+// boldest is the step of a try: what would pay if rows took no time beyond those of which it is known, as far as it may be dared; or as few guesses
+// as make a size.
+func (s *Speculator) boldest(decoding int, choices []choice, p prices) []int {
+	p.step = func(rows int) float64 { return s.steps.atLeast(s.padded(rows)) }
+	if chosen, pays := depths(decoding, choices, p); pays {
+		return chosen
+	}
+	return fewest(decoding, choices, p.round)
 }
 
 // tries is how many steps a try has: the more, the more it may lose. What a step takes when the one before had no guesses says little of
@@ -305,6 +331,11 @@ func (s *Speculator) Verified(q *Sequence, drafted, accepted int) {
 
 // Took hears how long a step took in which sequences decoded, and nothing else: so many rows in all, without padding.
 func (s *Speculator) Took(rows int, d time.Duration) {
+	if s.bare++; s.last.drafts > 0 {
+		s.bare = 0
+	} else if s.bare < looks {
+		return
+	}
 	s.last.step = d.Seconds()
 	if forgot := s.steps.learn(s.padded(rows), d.Seconds()); forgot {
 		s.account.revoke()
