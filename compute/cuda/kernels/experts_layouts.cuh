@@ -3,7 +3,7 @@
 #include "layouts.cuh"
 
 // MX4 is MXFP4: a tile like Q4's, of e2m1 codes (sign, two bits of exponent, one of mantissa), and f16 scales of 32. A code's bits, where
-// f16 has its lowest bits of exponent and its highest of mantissa, are its value times 2^-14, the subnormal one as well.
+// f16 has its lowest bits of exponent and its highest of mantissa, are its value times 2^-14, the subnormal one as well: scales are kept 2^14 times.
 struct MX4 : Coded<4, false, 32> {
     using Coded<4, false, 32>::Coded;
     __device__ __forceinline__ void fragment(int ks, uint32_t (&a)[4]) const {
@@ -12,8 +12,7 @@ struct MX4 : Coded<4, false, 32> {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t w = l[ks] >> (4 * i);
-            half2 c = __hmul2(as_half2((w & 0x00070007u) << 9 | (w & 0x00080008u) << 12), __float2half2_rn(16384));
-            a[i] = as_bits(__hmul2(c, i % 2 ? __high2half2(s) : __low2half2(s)));
+            a[i] = as_bits(__hmul2(as_half2((w & 0x00070007u) << 9 | (w & 0x00080008u) << 12), i % 2 ? __high2half2(s) : __low2half2(s)));
         }
     }
 };

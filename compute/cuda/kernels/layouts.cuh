@@ -10,9 +10,12 @@
 // The tiles of 64 outputs lie one run after another along K, a run being RUN tiles (the last one what is left): of strip 0, then of
 // strip 1 .. So a warp that multiplies a strip reads kilobytes at a time, as memory likes it.
 //
-// A value is code*s + m, with s and m in f16 for each group of 32 (Q6: 16) k of a row, rounded once to f16. Each row is scaled
-// by a power of two, 2^e, so that its largest value lies in [2^14, 2^15): f16 neither overflows nor runs out of small
-// numbers, and a bf16 weight fits exactly. The matmul's result is multiplied by 2^-e, which rounds nothing.
+// A value is code*s + m, with s and m in f16 for each group of 32 (Q6: 16) k of a row, rounded once to f16. Codes lie in the lowest bits of f16,
+// where they are numbers already: code * 2^-24, or code * 2^-20 four bits higher up. So s is kept times as much, and one instruction dequantises two
+// values. Where codes are signed, they are kept more by their centre, and m is -centre*s. Each row is scaled by a power of two, 2^e, so that
+// that s is a number of f16: its largest value lies in [2^(peak-1), 2^peak), and of all values nothing below 2^-24 counts, which is 2^-18 of
+// the largest, or less; where f16 is kept as it is, in [2^14, 2^15), where a bf16 weight fits exactly. The matmul's result is multiplied by
+// 2^-e, which rounds nothing.
 #pragma once
 #include "common.cuh"
 
@@ -21,10 +24,6 @@ __device__ __forceinline__ uint32_t prmt(uint32_t a, uint32_t b, uint32_t s) {
     asm("prmt.b32 %0,%1,%2,%3;" : "=r"(r) : "r"(a), "r"(b), "r"(s));
     return r;
 }
-// ONES are the halves 1024, as something that the compiler cannot know: an instruction has room for one constant of 32 bits, so the
-// other of two has to lie in a register.
-__constant__ uint32_t ONES = 0x64006400;
-
 __device__ __forceinline__ half2 as_half2(uint32_t u) { return *(half2*)&u; }
 __device__ __forceinline__ uint32_t as_bits(half2 h) { return *(uint32_t*)&h; }
 
@@ -40,12 +39,15 @@ __device__ __forceinline__ size_t strip_at(int strip, int kt, int ktiles) {
     return (size_t)run * L::bytes + (strip * min(RUN, ktiles - run) + kt - run) * L::strip;
 }
 
-// Coded is a layout of BITS-bit codes.
+// Coded is a layout of BITS-bit codes. What a lane has of an a[i] lies where the code of its row is a number: rows g (i even) at bit 0, rows g+8,
+// but of 8 bits, at bit 4.
 //
 //   codes   8 bits: [2][32][16 bytes]: a lane's words 2*ks, 2*ks+1 are row g (k 2q, 2q+1, 2q+8, 2q+9), then row g+8
-//           else:   [32][16 bytes]: a lane's word ks; bits 4i..4i+3 and 16+4i..: the low four bits of a[i]'s two codes
-//   high    5 bits: [32] words: bits n and 16+n are the fifth bits of a[i] of step ks, n = 4*ks + i
-//           6 bits: [32][2] words, word ks/2: bits 2n, 2n+1 and 16+2n, 17+2n are the upper two, n = 4*(ks%2) + i
+//           4, 5:   [32][16 bytes]: a lane's word ks; bits 4i..4i+3 and 16+4i..: the low four bits of a[i]'s two codes
+//           6 bits: [32][16 bytes], then [32][8 bytes]: of two ks three words. In each half of a word a code in bits 0..5 and one in 6..11: of
+//                   a[0] and a[1], a[2] and a[3], and of the second ks a[0] and a[1]. Its a[2] and a[3] are in what is left: the low four bits in
+//                   the first word and the last, the upper two in bits 12, 13 and 14, 15 of the second
+//   high    5 bits: [32] words, turned right by fifth_turn(ks, i) the fifth bits of a[i] where they belong
 //   scales  [64/GROUP][8 g]: s of rows g and g+8; with minima m of both after them
 template <int BITS, bool AFFINE, int GROUP_>
 struct Coded {
@@ -58,6 +60,12 @@ struct Coded {
     static constexpr int high = BITS == 5 ? 128 : BITS == 6 ? 256 : 0;
     static constexpr int entry = AFFINE ? 8 : 4;
     static constexpr int strip = codes + high + GROUPS * 8 * entry, bytes = 4 * strip;
+    static constexpr int peak = BITS - !AFFINE - 9; // so that s as it is kept is below 2^16
+
+    // unit is what a code's lowest bit is as f16 where it lies, in row g and in row g + 8; s is kept as many times.
+    static constexpr __host__ __device__ float unit(bool second) { return BITS == 8 || !second ? 0x1p-24f : 0x1p-20f; }
+    // fifth_turn is how far a word of fifth bits is turned right for those of a[i] of step ks.
+    static constexpr __host__ __device__ int fifth_turn(int ks, int i) { return 2 * ks + i / 2 + (ks < 2 ? 0 : 4); }
 
     uint4 lo, hi; // hi: the other 16 codes of 8 bits, or the high bits
     const uint8_t* scale;
@@ -71,36 +79,35 @@ struct Coded {
         scale = at + codes + high + lane / 4 * entry;
     }
 
+    // number is a[i]'s two codes of k16 step ks, as f16 where they lie.
+    __device__ __forceinline__ uint32_t number(int ks, int i) const {
+        const uint32_t l[4] = {lo.x, lo.y, lo.z, lo.w}, h[4] = {hi.x, hi.y, hi.z, hi.w};
+        if constexpr (BITS == 8) return prmt(ks < 2 ? l[2 * ks + i % 2] : h[2 * (ks - 2) + i % 2], 0, i < 2 ? 0x4140 : 0x4342);
+        if constexpr (BITS == 6) {
+            const uint32_t first = ks < 2 ? l[0] : l[3], second = ks < 2 ? l[1] : h[0], third = ks < 2 ? l[2] : h[1];
+            const uint32_t w = ks % 2 == 0 ? i < 2 ? first : second : third;
+            if (ks % 2 == 0 || i < 2) return i % 2 == 0 ? w & 0x003f003fu : w >> 2 & 0x03f003f0u;
+            if (i == 2) return first >> 12 & 0x000f000fu | second >> 8 & 0x00300030u;
+            return third >> 8 & 0x00f000f0u | second >> 6 & 0x03000300u;
+        }
+        uint32_t w = (i < 2 ? l[ks] : l[ks] >> 8) & (i % 2 == 0 ? 0x000f000fu : 0x00f000f0u);
+        if constexpr (BITS == 5) w |= __funnelshift_r(h[0], h[0], fifth_turn(ks, i)) & (i % 2 == 0 ? 0x00100010u : 0x01000100u);
+        return w;
+    }
+
     // fragment dequantises k16 step ks; ks is a constant after unrolling.
     __device__ __forceinline__ void fragment(int ks, uint32_t (&a)[4]) const {
         const uint8_t* e = scale + ks * 16 / GROUP * 8 * entry;
-        half2 s = *(const half2*)e, m;
-        if constexpr (AFFINE) m = *(const half2*)(e + 4);
-        const uint32_t l[4] = {lo.x, lo.y, lo.z, lo.w}, h[4] = {hi.x, hi.y, hi.z, hi.w};
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            half2 c; // two codes: the halves 1024 + code (of 4 bits also 1024 + 16*code, as they lie), less what is not theirs
-            if constexpr (BITS == 8) {
-                uint32_t w = ks < 2 ? l[2 * ks + i % 2] : h[2 * (ks - 2) + i % 2];
-                c = __hsub2(as_half2(prmt(w, ONES, i < 2 ? 0x5150 : 0x5352)), __half2half2(__ushort_as_half(0x6400 + centre)));
-            } else {
-                const uint32_t one = ONES;
-                if constexpr (BITS == 4) {
-                    uint32_t w = i < 2 ? l[ks] : l[ks] >> 8;
-                    if (i % 2) c = __hfma2(as_half2(w & 0x00f000f0u | one), __float2half2_rn(0.0625f), __float2half2_rn(-64 - centre));
-                    else c = __hsub2(as_half2(w & 0x000f000fu | one), __float2half2_rn(1024 + centre));
-                } else {
-                    constexpr uint32_t upper = BITS == 5 ? 0x00100010u : 0x00300030u;
-                    int at = BITS == 5 ? 4 * ks + i - 4 : 2 * (4 * (ks % 2) + i) - 4; // where the upper bits lie, less 4
-                    uint32_t u = h[BITS == 5 ? 0 : ks / 2];
-                    u = at < 0 ? u << -at : u >> at;
-                    c = __hsub2(as_half2((l[ks] >> (4 * i)) & 0x000f000fu | one | u & upper), __float2half2_rn(1024 + centre));
-                }
-            }
-            half2 sr = i % 2 ? __high2half2(s) : __low2half2(s);
-            if constexpr (AFFINE) a[i] = as_bits(__hfma2(c, sr, i % 2 ? __high2half2(m) : __low2half2(m)));
-            else a[i] = as_bits(__hmul2(c, sr));
+        half2 s, m;
+        if constexpr (AFFINE) {
+            uint2 both = *(const uint2*)e;
+            s = as_half2(both.x), m = as_half2(both.y);
+        } else {
+            s = *(const half2*)e, m = __hmul2(s, __floats2half2_rn(-centre * unit(false), -centre * unit(true)));
         }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            a[i] = as_bits(i % 2 == 0 ? __hfma2(as_half2(number(ks, i)), __low2half2(s), __low2half2(m)) : __hfma2(as_half2(number(ks, i)), __high2half2(s), __high2half2(m)));
     }
 };
 

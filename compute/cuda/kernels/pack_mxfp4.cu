@@ -7,7 +7,7 @@
 // exponent_at is the power of two of a block, as GGUF has it: that of the file less 127.
 __device__ __forceinline__ int exponent_at(const uint8_t* row, int block) { return (int)row[block * 17] - 127; }
 
-// The largest value that a row's codes could have, 6 times its largest scale, goes to [2^14, 2^15).
+// A row's largest scale becomes 1, and is kept as 2^14.
 KERNEL(128) row_scale_mxfp4(float* scales, const uint8_t* src, int rows, int k, int64_t pitch) {
     start();
     int row = blockIdx.x * 4 + threadIdx.x / 32, most = -1000;
@@ -15,7 +15,7 @@ KERNEL(128) row_scale_mxfp4(float* scales, const uint8_t* src, int rows, int k, 
     for (int b = threadIdx.x % 32; b < k / 32; b += 32) most = max(most, exponent_at(src + row * pitch, b));
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
-    if (threadIdx.x % 32 == 0) scales[row] = ldexpf(1.f, -max(-120, min(120, 12 - most)));
+    if (threadIdx.x % 32 == 0) scales[row] = ldexpf(1.f, -max(-120, min(120, -most)));
 }
 
 KERNEL(128) pack_mxfp4(uint8_t* dst, const uint8_t* src, const float* scales, int rows, int k, int64_t pitch) {
@@ -37,6 +37,6 @@ KERNEL(128) pack_mxfp4(uint8_t* dst, const uint8_t* src, const float* scales, in
     }
     int group = t / 64, row = t % 64, kk = kt * 64 + group * 32, at = nt * 64 + row;
     float s = 0;
-    if (at < rows && kk < k) s = ldexpf(1 / scales[at], exponent_at(src + at * pitch, kk / 32));
+    if (at < rows && kk < k) s = ldexpf(1 / scales[at], 14 + exponent_at(src + at * pitch, kk / 32));
     ((half*)(strip_of(row / 16) + MX4::codes + (group * 8 + row % 8) * MX4::entry))[row % 16 / 8] = __float2half_rn(s);
 }
