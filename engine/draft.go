@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"time"
 
 	"memra/compute"
 	"memra/model"
@@ -41,11 +42,12 @@ func (s speculation) draft(running []*sequence) {
 	}
 }
 
-// await has guesses known that the device knew before the host. They are where q.drafts is.
-func (s speculation) await() {
+// await has guesses known that the device knew before the host, and says how long that took. They are where q.drafts is.
+func (s speculation) await() (waited time.Duration) {
 	if s.Speculator != nil {
-		s.Await() // what could not be guessed equals no token; and if the device has failed, its step says so
+		waited, _ = s.Await() // what could not be guessed equals no token; and if the device has failed, its step says so
 	}
+	return waited
 }
 
 // quiet reports whether nothing would be guessed for sequences that decode, as far as that can be said before their next tokens are known.

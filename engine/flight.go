@@ -28,7 +28,7 @@ func (e *Engine) next(took func(time.Time) time.Duration) *flight {
 	}
 	st.beside = e.after + took(begun)
 	f := e.begin(st)
-	e.scheduler.drafts.await()
+	f.began = f.began.Add(e.scheduler.drafts.await()) // the device came to it when the guesses were made
 	return f
 }
 

@@ -7,9 +7,9 @@
 //	q := sp.Begin()                                     // of one sequence
 //	err := sp.Draft(decoding, []*spec.Ask{{Sequence: q, Tokens: tokens, Most: 8, Draw: draw}})
 //	...                                                 // a step computes the last token and the ask's Drafts, each row with its draw
-//	err = sp.Await()                                    // once it has been begun: the last guesses are known
+//	waited, err := sp.Await()                           // once it has been begun: the last guesses are known
 //	sp.Verified(q, drafted, accepted)                   // those that came out as drawn
-//	sp.Took(rows, duration)
+//	sp.Took(rows, duration)                             // without what was waited
 //
 // A draft is right if it is the token that is drawn from the row before it (R4). Nothing else is asked of it, so guesses need no
 // exactness, nor does what a drafter remembers: it may forget, begin in the middle of a text, or have no room. What the model

@@ -378,15 +378,16 @@ func (h *Head) guess(asks []*Ask, b *compute.Batch, hidden []int32, late *comput
 	return err
 }
 
-// Await: see Drafter.
+// Await: see Drafter. What the guess took is the time that somebody waited for it, for meanwhile the host has begun the step.
 func (h *Head) Await() error {
 	g := h.pending
 	if h.pending = nil; g == nil {
 		return nil
 	}
-	took, err := h.finish(g)
-	if err == nil && h.times.of(g.depth, len(g.asks)) == 0 { // else it is known better, for the host had to do with the step meanwhile
-		h.learn(g, took)
+	since := time.Now()
+	_, err := h.finish(g)
+	if err == nil {
+		h.learn(g, g.host+time.Since(since))
 	}
 	return err
 }
@@ -397,6 +398,7 @@ type guess struct {
 	asks  []*Ask // in the order of the rows that are left in Head.guessed
 	late  int    // rows that are remembered before
 	began time.Time
+	host  time.Duration // that it took to begin
 	wait  func() ([]sample.Pick, error)
 }
 
@@ -438,6 +440,7 @@ func (h *Head) begin(depth int, asks []*Ask, b *compute.Batch, memory compute.Ro
 	for i, a := range asks {
 		a.Drafts = append(a.Drafts, compute.Drawn(i))
 	}
+	g.host = time.Since(g.began)
 	return g, nil
 }
 

@@ -156,8 +156,15 @@ func (s *Speculator) Draft(decoding int, asks []*Ask) error {
 	return err
 }
 
-// Await waits for guesses that are compute.Drawn, once the step has been begun, and puts tokens in their place (Drafter.Await). The time is the step's.
-func (s *Speculator) Await() error { return s.drafter.Await() }
+// Await waits for guesses that are compute.Drawn, once the step has been begun, and puts tokens in their place (Drafter.Await). It says how long it
+// waited: the step began no sooner, and that time is the guesses'.
+func (s *Speculator) Await() (waited time.Duration, err error) {
+	began := s.now()
+	err = s.drafter.Await()
+	waited = s.now().Sub(began)
+	s.last.guessing += waited.Seconds()
+	return waited, err
+}
 
 // Quiet reports whether Draft would guess nothing, and if so counts a step without guesses. It is asked before the last step has ended: what its rows
 // draw comes after the asks' tokens, and is not known. So what a text says of the tokens before has to do.
