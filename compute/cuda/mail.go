@@ -56,7 +56,7 @@ func (p *draft) accesses(in *instruction) (a access) {
 		return a
 	case strings.HasPrefix(name, "matmul_") && name != "matmul_f32":
 		a.mail = []read{{matmulOperand, n(matmulRows), ownTile}}
-		if in.y != gatesNothing {
+		if in.gates() != gatesNothing {
 			a.puts = []put{operand(matmulGated, n(3), ownTile)}
 		} else {
 			for i := 0; i < maxSiblings && n(4*i+3) != 0; i++ {

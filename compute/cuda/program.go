@@ -20,7 +20,7 @@ import (
 var programTiles = []int{8, 16}
 
 const (
-	programRings    = 181 << 10 // bytes of shared memory of a block's rings and rows
+	programRings    = 180 << 10 // bytes of shared memory of a block's rings and rows
 	programStages   = 16        // of a ring of weights, at most
 	programUsers    = 8         // warps that compute: USERS of kernels/program.cuh
 	programBringers = 4         // warps that bring what those need
@@ -225,7 +225,7 @@ func (p *draft) add(l *launch) bool {
 		p.tile = tile
 		follows = p.last("matmul_") && p.list[len(p.list)-1].operand() == in.operand()
 		if name != "matmul_f32" {
-			p.cut(&in, gatesNothing)
+			p.cut(&in, gatesNothing, 0, p.blocks)
 		}
 	case name == "add_bias": // with others of its phase, however late somebody reads the sum
 		in.x, in.phase = in.y, p.made(l.args[0])+1
@@ -345,7 +345,7 @@ func (p *draft) joinGate(l *launch) bool {
 			return false
 		}
 	}
-	if p.tile != programGates || int(l.args[tile]) != p.tile || n%tileK != 0 || !p.cut(in, int32(kind+1)) {
+	if p.tile != programGates || int(l.args[tile]) != p.tile || n%tileK != 0 || !p.cut(in, int32(kind+1), 0, p.blocks) {
 		return false
 	}
 	in.args[matmulGated], in.args[matmulGateScale] = l.args[out], l.args[scale]
@@ -353,9 +353,9 @@ func (p *draft) joinGate(l *launch) bool {
 	return true
 }
 
-// cut says what a block does of a matmul: Strips and Chunks of kernels/strips.cuh. It reports whether there is room for that, and leaves the
-// instruction alone where there is not.
-func (p *draft) cut(in *instruction, gates int32) bool {
+// cut says what a block does of a matmul, if so many from one on take part: Strips and Chunks of kernels/strips.cuh. It reports whether there is room
+// for that, and leaves the instruction alone where there is not.
+func (p *draft) cut(in *instruction, gates int32, first, blocks int) bool {
 	const sums = 16 << 10 // CHUNK: bytes; there are two of them
 	lanes := 64           // that have sums of rows that are wanted, of 16 bytes
 	if p.tile == 8 {
@@ -365,12 +365,9 @@ func (p *draft) cut(in *instruction, gates int32) bool {
 	if gates != gatesNothing {
 		pair = 2
 	}
-	strips, room, segments := 0, sums/16/lanes, ceilDiv(int(in.args[matmulTiles]), hopperSegment/tileK)
-	for i := range maxSiblings {
-		strips += ceilDiv(int(in.args[4*i+3]), 16)
-	}
+	strips, room, segments := in.strips(), sums/16/lanes, ceilDiv(int(in.args[matmulTiles]), hopperSegment/tileK)
 	most := pair * (32 * programUsers / lanes) // a thread adds up one sum, or a pair
-	each, depth := pair*ceilDiv(strips/pair, p.blocks), segments
+	each, depth := pair*ceilDiv(strips/pair, blocks), segments
 	if each > most || each*segments > 2*room { // it takes several chunks, of a segment for each warp if there is one, so that it loads its rows of x once
 		depth = min(segments, programUsers)
 		if pair > 1 {
@@ -381,10 +378,21 @@ func (p *draft) cut(in *instruction, gates int32) bool {
 		}
 		depth = min(segments, room/each)
 	}
-	in.x, in.y = int32(strips/pair/p.blocks), gates
+	in.x, in.y = int32(strips/pair/blocks), gates|int32(first)<<8|int32(blocks)<<20
 	in.args[matmulEach], in.args[matmulDepth] = uint64(each), uint64(depth)
 	return true
 }
+
+// strips are the strips of a matmul's weights.
+func (in *instruction) strips() (n int) {
+	for i := range maxSiblings {
+		n += ceilDiv(int(in.args[4*i+3]), 16)
+	}
+	return n
+}
+
+// gates is what becomes of a matmul's products.
+func (in *instruction) gates() int32 { return in.y & 0xff }
 
 // last reports whether the last instruction is an operation whose name begins like this.
 func (p *draft) last(name string) bool {
@@ -407,6 +415,7 @@ func (d *Device) program(p *draft) (launch, pointer, error) {
 	if err := d.meetings(p); err != nil {
 		return launch{}, 0, err
 	}
+	p.sideBySide()
 	list := p.mailed()
 	code := unsafe.Slice((*byte)(unsafe.Pointer(&list[0])), len(list)*int(unsafe.Sizeof(instruction{})))
 	at, err := d.alloc(len(code), "a program of %d instructions", len(list))

@@ -57,8 +57,8 @@ enum Operation { EACH_OPERATION(NAME) };
 //   route, experts_add         rows in x          route, experts   the crowd's number in the program in y
 //   matmul_f32                 y, w and n of a second weight in 8 to 10
 //   attend                     and if it turns, what qk_norm_rope and append_kv have: keys, values, gains, table from 18 on; in 23 eps, neighbour, gated, dims
-//   matmul                     Activation in y; if it is gated, the operand and its scale are arguments 17 and 20; how it is cut in x,
-//                              arguments 21 and 23: Strips
+//   matmul                     Activation in the lowest byte of y, then in 12 bits the first block that takes part and in 12 how many do; if it
+//                              is gated, the operand and its scale are arguments 17 and 20; how it is cut in x, arguments 21 and 23: Strips
 struct __align__(16) Instruction {
     short operation, mail; // mail: a bit for each operand that is; see mail.go
     int phase, x, y;
@@ -68,7 +68,10 @@ struct __align__(16) Instruction {
     __device__ __forceinline__ int i(int n) const { return (int)args[n]; }
     __device__ __forceinline__ float f(int n) const { return __uint_as_float((uint32_t)args[n]); }
 
-    __device__ Strips strips() const { return {args, i(18), (Activation)y, x, i(21), i(23)}; }
+    __device__ Strips strips() const { return {args, i(18), (Activation)(y & 0xff), x, i(21), i(23)}; }
+    __device__ __forceinline__ int block() const { return this_block() - (y >> 8 & 0xfff); } // of a matmul, of so many
+    __device__ __forceinline__ int blocks() const { return (uint32_t)y >> 20; }
+    __device__ __forceinline__ bool takes_part() const { return (unsigned)block() < blocks(); }
     __device__ __forceinline__ NearStep delta() const { return {args, mail, x, y}; }
     __device__ __forceinline__ bool turns() const { return args[18] != 0; }
     __device__ __forceinline__ bool completes() const { return mail & 8; } // what this step writes to its pages only this instruction does
@@ -142,7 +145,8 @@ struct Whole {
 };
 __shared__ Whole whole, ahead; // of the using warps; of the warp that brings pages
 
-__shared__ Instruction now[2], next[BRINGERS]; // the using warps' and the one after it; the bringing warps'
+constexpr int TURNS = 4;
+__shared__ Instruction now[TURNS], next[BRINGERS]; // the using warps', the two after it and the one before; the bringing warps'
 
 // each_eight calls f(row, k) for every eight values of rows of `width`: warps of all blocks in turn, so that few rows use many blocks.
 template <class F>
@@ -284,10 +288,11 @@ __device__ __noinline__ void perform_small(int turn, int t, float* head) {
 template <class L, int T>
 __device__ __forceinline__ int perform_matmul(int turn, int place) {
     const Instruction& in = now[turn];
+    if (!in.takes_part()) return place;
     int t = thread();
     Ring weights = rings.of_weights(place, t / 32);
-    multiply_strips<L, T, USERS>(weights, in.strips(), Rows<T>(in.p<half>(16), in.mail & 1, in.i(19), in.i(18), rings.runs, rings.rows_of(t / 32)), in.i(19), in.f(22), {in.p<half>(17), in.f(20), in.mail & 2 ? in.i(19) : T}, this_block(),
-                                gridDim.x, t);
+    multiply_strips<L, T, USERS>(weights, in.strips(), Rows<T>(in.p<half>(16), in.mail & 1, in.i(19), in.i(18), rings.runs, rings.rows_of(t / 32)), in.i(19), in.f(22), {in.p<half>(17), in.f(20), in.mail & 2 ? in.i(19) : T}, in.block(),
+                                in.blocks(), t);
     return Rings::place(weights);
 }
 
@@ -397,7 +402,7 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ri
     }
     switch (in.operation) {
 #define MATMUL(name, L)                                                                                         \
-    case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), this_block(), gridDim.x, user); break;
+    case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), in.block(), in.blocks(), in.takes_part() ? user : USERS); break;
         EACH_LAYOUT(MATMUL)
 #undef MATMUL
     case OP_add_norm: // the gain, lest it wait behind weights
@@ -453,27 +458,28 @@ __device__ __forceinline__ void program(const Instruction* list, int count, unsi
         return;
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 " USERS_REGISTERS ";");
-    auto fetch = [&](int i) { // into now[i % 2]
+    auto fetch = [&](int i) { // into now[i % TURNS], with copies that are a group
         if (t < (int)sizeof(Instruction) / 16 && i < count)
-            asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(shared_address((uint4*)(now + i % 2) + t)), "l"((const uint4*)(list + i) + t) : "memory");
+            asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(shared_address((uint4*)(now + i % TURNS) + t)), "l"((const uint4*)(list + i) + t) : "memory");
+        asm volatile("cp.async.commit_group;" ::: "memory");
     };
-    auto fetched = [] { asm volatile("cp.async.wait_all;" ::: "memory"); };
-    fetch(0), fetched();
+    auto fetched = [] { asm volatile("cp.async.wait_group 1;" ::: "memory"); }; // but the last group
+    fetch(0), fetch(1), fetched();
     meet<USING, 2>();
     if (t / 32 == 1) prepare(0);
     meet<USING, 2>();
     int pages = 0, weights = 0;
     for (int i = 0;; i++) {
-        int phase = now[i % 2].phase; // before the fetch of the turn after this overwrites it
-        fetch(i + 1);
-        perform<T, D>(i % 2, pages, weights, scratch);
+        fetch(i + 2);
+        perform<T, D>(i % TURNS, pages, weights, scratch);
         fetched();
         meet<USING, 2>();
-        bool last = i + 1 == count, ends = last || now[(i + 1) % 2].phase != phase;
+        const int after = (i + 1) % TURNS;
+        bool last = i + 1 == count, ends = last || now[after].phase != now[i % TURNS].phase;
         if (t == 0 && ends) gate.end();
         if (last) return;
-        if (t == 0 && ends) gate.open(now[(i + 1) % 2].phase);
-        if (t / 32 == 1) prepare((i + 1) % 2);
+        if (t == 0 && ends) gate.open(now[after].phase);
+        if (t / 32 == 1) prepare(after);
         meet<USING, 2>();
     }
 }
