@@ -209,7 +209,8 @@ __device__ __forceinline__ void each_work(const Instruction& in, Whole& whole, b
     }
 }
 
-// prepare is called while the phase of an instruction is awaited, by a warp.
+// prepare is called before an instruction that prepares, while its phase is awaited, by a warp.
+__device__ __forceinline__ bool prepares(int operation) { return operation == OP_attend_f16 || operation == OP_delta_few; }
 __device__ __noinline__ void prepare(int turn) {
     const Instruction& in = now[turn];
     int lane = thread() % 32;
@@ -313,10 +314,13 @@ __device__ __noinline__ int perform_turned(int turn, int place, FewScratch<D>& s
     return perform_attention<D>(turn, place, scratch, now[turn].turned((float*)sums_));
 }
 
+// first_row is the first row that this block norms. The last blocks begin: of what comes before a norm they have least, and everybody waits for it.
+__device__ __forceinline__ int first_row() { return gridDim.x - 1 - this_block(); }
+
 __device__ __noinline__ void perform_norm(int turn, float* part) {
     const Instruction& in = now[turn];
     int t = thread();
-    for (int row = blockIdx.x; row < in.x; row += gridDim.x) {
+    for (int row = first_row(); row < in.x; row += gridDim.x) {
         meet<256>();
         norm_row(in.p<float>(0), in.p<float>(1), in.p<half>(2), in.p<float>(3), in.p<float>(4), in.p<float>(5), in.i(6), in.i(7), in.f(8), in.f(9), row, t, part, in.mail != 0);
     }
@@ -367,7 +371,9 @@ __device__ __forceinline__ void perform(int turn, int& pages, int& weights, Scra
         EACH_LAYOUT(MATMUL)
 #undef MATMUL
     case OP_attend_f16: pages = now[turn].turns() ? perform_turned<D>(turn, pages, scratch.few) : perform_given<D>(turn, pages, scratch.few); break;
-    case OP_add_norm: perform_norm(turn, scratch.part); break;
+    case OP_add_norm:
+        if (first_row() < now[turn].x) perform_norm(turn, scratch.part);
+        break;
     case OP_delta_few: perform_delta(turn, scratch.delta); break;
     case OP_matmul_f32: perform_f32(turn); break;
     case OP_route: perform_route(turn); break;
@@ -406,7 +412,7 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ri
         EACH_LAYOUT(MATMUL)
 #undef MATMUL
     case OP_add_norm: // the gain, lest it wait behind weights
-        if (first && this_block() == 0 && thread() % 32 == 0) bulk_prefetch(in.p<float>(5), in.i(6) * 4);
+        if (first && first_row() == 0 && thread() % 32 == 0) bulk_prefetch(in.p<float>(5), in.i(6) * 4);
         break;
     case OP_matmul_f32: // its rows: they pass no ring
         if (first)
@@ -475,9 +481,10 @@ __device__ __forceinline__ void program(const Instruction* list, int count, unsi
         fetched();
         meet<USING, 2>();
         const int after = (i + 1) % TURNS;
-        bool last = i + 1 == count, ends = last || now[after].phase != now[i % TURNS].phase;
+        const bool last = i + 1 == count, ends = last || now[after].phase != now[i % TURNS].phase;
         if (t == 0 && ends) gate.end();
         if (last) return;
+        if (!ends && !prepares(now[after].operation)) continue;
         if (t == 0 && ends) gate.open(now[after].phase);
         if (t / 32 == 1) prepare(after);
         meet<USING, 2>();
