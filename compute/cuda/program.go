@@ -378,7 +378,8 @@ func (p *draft) cut(in *instruction, gates int32, first, blocks int) bool {
 		}
 		depth = min(segments, room/each)
 	}
-	in.x, in.y = int32(strips/pair/blocks), gates|int32(first)<<8|int32(blocks)<<20
+	share, more := strips/pair/blocks, strips/pair%blocks
+	in.x, in.y = int32(share|more<<16), gates|int32(first)<<8|int32(blocks)<<20
 	in.args[matmulEach], in.args[matmulDepth] = uint64(each), uint64(depth)
 	return true
 }

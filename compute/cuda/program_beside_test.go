@@ -49,8 +49,8 @@ func TestProductsOfOneOperandAreComputedSideBySide(t *testing.T) {
 				if first += blocks; c.want != nil && first > p.blocks {
 					t.Errorf("%d blocks, want at most %d", first, p.blocks)
 				}
-				if share, strips := int(in.x), in.strips(); share*blocks > strips || (share+1)*blocks < strips {
-					t.Errorf("%d strips of %d blocks: %d each", strips, blocks, share)
+				if share, more := int(in.x)&0xffff, int(in.x)>>16; share*blocks+more != in.strips() || more >= blocks {
+					t.Errorf("%d strips of %d blocks: %d each, and %d of them one more", in.strips(), blocks, share, more)
 				}
 			}
 		})

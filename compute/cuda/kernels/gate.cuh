@@ -2,15 +2,18 @@
 #pragma once
 #include "operand.cuh"
 
+// Activations are x times the sigmoid of a z.
+__device__ __forceinline__ float by_sigmoid(float x, float z) { return __fdiv_rn(x, __fadd_rn(1.f, exp_(-z))); }
 struct Silu {
-    static __device__ float of(float x) { return __fdiv_rn(x, __fadd_rn(1.f, exp_(-x))); }
+    static __device__ float z(float x) { return x; }
+    static __device__ float of(float x) { return by_sigmoid(x, z(x)); }
 };
 struct Gelu {
-    static __device__ float of(float x) {
+    static __device__ float z(float x) {
         float t = __fadd_rn(__fmul_rn(0.044715f, __fmul_rn(x, x)), 1.f);
-        float z = __fmul_rn(__fmul_rn(x, t), 1.5957691216057308f);
-        return __fdiv_rn(x, __fadd_rn(1.f, exp_(-z)));
+        return __fmul_rn(__fmul_rn(x, t), 1.5957691216057308f);
     }
+    static __device__ float of(float x) { return by_sigmoid(x, z(x)); }
 };
 
 // gate_8 is values k .. k+7 of a row; k < padded(width). g and u may be mail.

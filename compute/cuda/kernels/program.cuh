@@ -58,7 +58,8 @@ enum Operation { EACH_OPERATION(NAME) };
 //   matmul_f32                 y, w and n of a second weight in 8 to 10
 //   attend                     and if it turns, what qk_norm_rope and append_kv have: keys, values, gains, table from 18 on; in 23 eps, neighbour, gated, dims
 //   matmul                     Activation in the lowest byte of y, then in 12 bits the first block that takes part and in 12 how many do; if it
-//                              is gated, the operand and its scale are arguments 17 and 20; how it is cut in x, arguments 21 and 23: Strips
+//                              is gated, the operand and its scale are arguments 17 and 20; how it is cut in x (share, and from bit 16 on more),
+//                              arguments 21 and 23: Strips
 struct __align__(16) Instruction {
     short operation, mail; // mail: a bit for each operand that is; see mail.go
     int phase, x, y;
@@ -68,10 +69,9 @@ struct __align__(16) Instruction {
     __device__ __forceinline__ int i(int n) const { return (int)args[n]; }
     __device__ __forceinline__ float f(int n) const { return __uint_as_float((uint32_t)args[n]); }
 
-    __device__ Strips strips() const { return {args, i(18), (Activation)(y & 0xff), x, i(21), i(23)}; }
+    __device__ Strips strips() const { return {args, i(18), (Activation)(y & 0xff), x & 0xffff, x >> 16, i(21), i(23)}; }
     __device__ __forceinline__ int block() const { return this_block() - (y >> 8 & 0xfff); } // of a matmul, of so many
-    __device__ __forceinline__ int blocks() const { return (uint32_t)y >> 20; }
-    __device__ __forceinline__ bool takes_part() const { return (unsigned)block() < blocks(); }
+    __device__ __forceinline__ bool takes_part() const { return (unsigned)block() < (uint32_t)y >> 20; }
     __device__ __forceinline__ NearStep delta() const { return {args, mail, x, y}; }
     __device__ __forceinline__ bool turns() const { return args[18] != 0; }
     __device__ __forceinline__ bool completes() const { return mail & 8; } // what this step writes to its pages only this instruction does
@@ -292,8 +292,7 @@ __device__ __forceinline__ int perform_matmul(int turn, int place) {
     if (!in.takes_part()) return place;
     int t = thread();
     Ring weights = rings.of_weights(place, t / 32);
-    multiply_strips<L, T, USERS>(weights, in.strips(), Rows<T>(in.p<half>(16), in.mail & 1, in.i(19), in.i(18), rings.runs, rings.rows_of(t / 32)), in.i(19), in.f(22), {in.p<half>(17), in.f(20), in.mail & 2 ? in.i(19) : T}, in.block(),
-                                in.blocks(), t);
+    multiply_strips<L, T, USERS>(weights, in.strips(), Rows<T>(in.p<half>(16), in.mail & 1, in.i(19), in.i(18), rings.runs, rings.rows_of(t / 32)), in.i(19), in.f(22), {in.p<half>(17), in.f(20), in.mail & 2 ? in.i(19) : T}, in.block(), t);
     return Rings::place(weights);
 }
 
@@ -408,7 +407,7 @@ __device__ __forceinline__ void bring_all(const Instruction& in, Ring& pages, Ri
     }
     switch (in.operation) {
 #define MATMUL(name, L)                                                                                         \
-    case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), in.block(), in.blocks(), in.takes_part() ? user : USERS); break;
+    case OP_matmul_##name: bring_strips<L, T, USERS>(weights, in.strips(), in.block(), in.takes_part() ? user : USERS); break;
         EACH_LAYOUT(MATMUL)
 #undef MATMUL
     case OP_add_norm: // the gain, lest it wait behind weights

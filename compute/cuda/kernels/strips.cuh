@@ -31,12 +31,11 @@ struct Strips {
     const uint64_t* args;
     int ktiles;
     Activation activation;
-    int share;       // strips of a block, or pairs; some have one more
+    int share, more; // strips of a block, or pairs; so many blocks, the first, have one more
     int each, depth; // strips of a chunk, and segments of each
 
     __device__ int outputs(int i) const { return (int)args[4 * i + 3]; }
     __device__ int strips(int i) const { return (outputs(i) + 15) / 16; }
-    __device__ int count() const { return strips(0) + strips(1) + strips(2) + strips(3); }
     __device__ int segments() const { return (ktiles + SEGMENT - 1) / SEGMENT; }
     __device__ int tiles(int segment) const { return min(SEGMENT, ktiles - segment * SEGMENT); }
     __device__ int pair() const { return activation == Activation::none ? 1 : 2; } // strips that stay together
@@ -61,9 +60,8 @@ struct Chunks {
     int last, segments, each, depth; // strips end; the most of count and deep
     int strip, count, segment, deep;
 
-    __device__ __forceinline__ Chunks(const Strips& s, int block, int blocks) : segments(s.segments()), each(s.each), depth(s.depth), count(0), segment(0), deep(0) {
-        int more = s.count() / s.pair() - s.share * blocks;
-        strip = s.pair() * (s.share * block + min(block, more)), last = strip + s.pair() * (s.share + (block < more));
+    __device__ __forceinline__ Chunks(const Strips& s, int block) : segments(s.segments()), each(s.each), depth(s.depth), count(0), segment(0), deep(0) {
+        strip = s.pair() * (s.share * block + min(block, s.more)), last = strip + s.pair() * (s.share + (block < s.more));
     }
     __device__ __forceinline__ bool next() {
         segment += deep;
@@ -82,7 +80,7 @@ struct Units {
     __device__ __forceinline__ void of(const Chunks& c, int warp, int warps) {
         int begin = warp * c.count * c.deep / warps;
         count = c.count, left = (warp + 1) * c.count * c.deep / warps - begin, unit = begin, together = 0;
-        segment = begin / count, first = begin - segment * count;
+        segment = (int)__fdividef(begin + 0.5f, (float)count), first = begin - segment * count; // a division of integers takes twice as long
     }
     __device__ __forceinline__ bool next(int most) {
         unit += together, left -= together, first += together;
@@ -111,9 +109,9 @@ struct Wanted {
 
 // bring_strips fills the ring of a using warp, number `user` of so many; each lane of a whole warp one, those past the last none.
 template <class L, int T, int WARPS>
-__device__ __forceinline__ void bring_strips(Ring& ring, const Strips& m, int block, int blocks, int user) {
+__device__ __forceinline__ void bring_strips(Ring& ring, const Strips& m, int block, int user) {
     constexpr int S = TOGETHER<T>;
-    Chunks chunk(m, block, blocks);
+    Chunks chunk(m, block);
     Units units = {};
     int i = 0, at = 0, left = 0; // the strip that comes, of those multiplied together, and its tiles
     const uint8_t* from[S] = {};
@@ -393,9 +391,11 @@ struct Gated {
     float scale;
     int tile; // T, or as mail the rows that are wanted
 
-    template <class Act>
-    __device__ __forceinline__ void write(const Sum& s, const float4& g, const float4& u) const {
-        auto one = [&](int r, int o, float g, float u) { put(y + operand_at(s.r + r, s.o + o, tile, s.n), __float2half_rn(__fmul_rn(__fmul_rn(Act::of(g), u), scale))); };
+    __device__ __forceinline__ void write(const Sum& s, const float4& g, const float4& u, Activation activation) const {
+        auto one = [&](int r, int o, float g, float u) {
+            float a = by_sigmoid(g, activation == Activation::silu ? Silu::z(g) : Gelu::z(g));
+            put(y + operand_at(s.r + r, s.o + o, tile, s.n), __float2half_rn(__fmul_rn(__fmul_rn(a, u), scale)));
+        };
         one(0, 0, g.x, u.x), one(0, 8, g.z, u.z);
         if (s.rows > 1) one(1, 0, g.y, u.y), one(1, 8, g.w, u.w);
     }
@@ -403,13 +403,13 @@ struct Gated {
 
 // multiply_strips computes this block's strips, by WARPS warps that all call it.
 template <class L, int T, int WARPS>
-__device__ __forceinline__ void multiply_strips(Ring& ring, const Strips& m, Rows<T> x, int rows, float unscale, Gated<T> gated, int block, int blocks, int t) {
+__device__ __forceinline__ void multiply_strips(Ring& ring, const Strips& m, Rows<T> x, int rows, float unscale, Gated<T> gated, int block, int t) {
     int buffer = 0;
     float4 total = {}, with = {};
     const Wanted<T> wanted(rows);
     const int lanes = wanted.lanes(), pair = m.pair();
     Way way(ring);
-    for (Chunks chunk(m, block, blocks); chunk.next(); buffer ^= 1) {
+    for (Chunks chunk(m, block); chunk.next(); buffer ^= 1) {
         Sum sum = {}, second = {}; // of gated products the second strip of a pair
         int strip = (t >> 3 + (T == 16) + wanted.log) * pair, i = t & lanes - 1;
         if (strip < chunk.count) {
@@ -425,8 +425,7 @@ __device__ __forceinline__ void multiply_strips(Ring& ring, const Strips& m, Row
         sum.add(from, lanes, total, chunk, unscale);
         if (T != 8 || m.activation == Activation::none) continue;
         second.add(from + lanes, lanes, with, chunk, unscale);
-        if (m.activation == Activation::silu) gated.template write<Silu>(sum, total, with);
-        else gated.template write<Gelu>(sum, total, with);
+        gated.write(sum, total, with, m.activation);
     }
     way.end(ring);
 }
