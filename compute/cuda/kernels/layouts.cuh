@@ -13,7 +13,7 @@
 // A value is code*s + m, with s and m in f16 for each group of 32 (Q6: 16) k of a row, rounded once to f16. Codes lie in the lowest bits of f16,
 // where they are numbers already: code * 2^-24, or code * 2^-20 four bits higher up. So s is kept times as much, and one instruction dequantises two
 // values. Where codes are signed, they are kept more by their centre, and m is -centre*s. Each row is scaled by a power of two, 2^e, so that
-// that s is a number of f16: its largest value lies in [2^(peak-1), 2^peak), and of all values nothing below 2^-24 counts, which is 2^-18 of
+// such an s is a number of f16: its largest value lies in [2^(peak-1), 2^peak), and of all values nothing below 2^-24 counts, which is 2^-18 of
 // the largest, or less; where f16 is kept as it is, in [2^14, 2^15), where a bf16 weight fits exactly. The matmul's result is multiplied by
 // 2^-e, which rounds nothing.
 #pragma once
@@ -62,7 +62,7 @@ struct Coded {
     static constexpr int strip = codes + high + GROUPS * 8 * entry, bytes = 4 * strip;
     static constexpr int peak = BITS - !AFFINE - 9; // so that s as it is kept is below 2^16
 
-    // unit is what a code's lowest bit is as f16 where it lies, in row g and in row g + 8; s is kept as many times.
+    // unit is what a code's lowest bit is as f16 where it lies, in row g and in row g + 8; s is kept divided by it.
     static constexpr __host__ __device__ float unit(bool second) { return BITS == 8 || !second ? 0x1p-24f : 0x1p-20f; }
     // fifth_turn is how far a word of fifth bits is turned right for those of a[i] of step ks.
     static constexpr __host__ __device__ int fifth_turn(int ks, int i) { return 2 * ks + i / 2 + (ks < 2 ? 0 : 4); }
