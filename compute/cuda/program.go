@@ -479,8 +479,7 @@ func (p *draft) rings() (r rings) {
 			l := expertLayouts[slices.IndexFunc(expertLayouts, func(l *layout) bool { return l.name == name })]
 			r.strip = max(r.strip, l.piece()*l.bytes/4)
 		}
-		if name, ok := strings.CutPrefix(name, "matmul_"); ok && name != "f32" {
-			l := programLayouts[slices.IndexFunc(programLayouts, func(l *layout) bool { return l.name == name })]
+		if l := programLayout(&p.list[i]); l != nil {
 			r.strip = max(r.strip, l.piece()*l.bytes/4)
 			if p.tile == 8 {
 				r.rows = max(r.rows, min(8, int(p.list[i].args[matmulRows])))
