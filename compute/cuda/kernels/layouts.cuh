@@ -13,8 +13,8 @@
 // A value is code*s + m, with s and m in f16 for each group of 32 (Q6: 16) k of a row, rounded once to f16. Codes lie in the lowest bits of f16,
 // where they are numbers already: code * 2^-24, or code * 2^-20 four bits higher up. So s is kept times as much, and one instruction dequantises two
 // values. Where codes are signed, they are kept more by their centre, and m is -centre*s. Each row is scaled by a power of two, 2^e, so that
-// such an s is a number of f16: its largest value lies in [2^(peak-1), 2^peak), and of all values nothing below 2^-24 counts, which is 2^-18 of
-// the largest, or less; where f16 is kept as it is, in [2^14, 2^15), where a bf16 weight fits exactly. The matmul's result is multiplied by
+// such an s is a number of f16: its largest value lies in [2^(peak-1), 2^peak), and what is small is a multiple of 2^-24, which errs by 2^-18 of
+// the largest at most; where f16 is kept as it is, in [2^14, 2^15), where a bf16 weight fits exactly. The matmul's result is multiplied by
 // 2^-e, which rounds nothing.
 #pragma once
 #include "common.cuh"
